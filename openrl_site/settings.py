@@ -1,0 +1,209 @@
+"""All settings of the site. The one place of it that reads the environment; a bad value stops the start by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from openrl_site import locations
+from openrl_site.database_urls import django_database
+from openrl_site.redis_urls import with_database
+
+env = environ.Env()
+
+
+def _whole_number(name: str, *, default: int, minimum: int) -> int:
+    """Return an integer setting, or refuse its value by name and rule."""
+    raw = env.str(name, default=str(default))
+    if not raw.strip().isdecimal() or int(raw) < minimum:
+        raise ImproperlyConfigured(f"{name}={raw!r} must be a whole number of at least {minimum}.")
+    return int(raw)
+
+
+def _switch(name: str, *, default: bool) -> bool:
+    """Return a yes-or-no setting, or refuse its value by name and rule."""
+    raw = env.str(name, default=str(default)).strip().lower()
+    if raw not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
+        raise ImproperlyConfigured(f"{name}={raw!r} must be true or false.")
+    return raw in {"1", "true", "yes", "on"}
+
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = locations.var_dir()
+
+# --- Servers --------------------------------------------------------------------------------------------------
+DATABASE_URL = locations.database_url()
+REDIS_URL = locations.redis_url()
+CONNECT_TIMEOUT_SECONDS = 1
+REDIS_TIMEOUT_SECONDS = 2
+STATEMENT_TIMEOUT_MILLISECONDS = _whole_number("STATEMENT_TIMEOUT_MILLISECONDS", default=15_000, minimum=100)
+
+_database = django_database(DATABASE_URL, name="DATABASE_URL")
+_database["OPTIONS"] = {
+    **_database["OPTIONS"],
+    "connect_timeout": CONNECT_TIMEOUT_SECONDS + 1,
+    "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MILLISECONDS} -c idle_in_transaction_session_timeout=60000",
+}
+_database["CONN_MAX_AGE"] = 0  # under ASGI persistent connections leak
+DATABASES = {"default": _database}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+
+def _redis_cache(url: str, **extra: Any) -> dict[str, Any]:
+    """Return a django-redis connection whose calls end in time: redis-py's own defaults wait for minutes."""
+    return {
+        "BACKEND": "django_redis.cache.RedisCache",
+        "LOCATION": url,
+        "OPTIONS": {
+            "SOCKET_CONNECT_TIMEOUT": CONNECT_TIMEOUT_SECONDS,
+            "SOCKET_TIMEOUT": REDIS_TIMEOUT_SECONDS,
+            "CONNECTION_POOL_KWARGS": {"max_connections": 100, "retry": locations.single_try()},
+            **extra,
+        },
+    }
+
+
+CACHES = {
+    "default": _redis_cache(env.str("CACHE_URL", default=with_database(REDIS_URL, 2)), IGNORE_EXCEPTIONS=True),
+    "telemetry": _redis_cache(REDIS_URL),
+}
+
+# --- Celery ---------------------------------------------------------------------------------------------------
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=locations.broker_url(with_database(REDIS_URL, 1)))
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # Must exceed the longest task (its hard limit is 40 s): a task that is still running would run twice.
+    "visibility_timeout": 60,
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    "socket_connect_timeout": CONNECT_TIMEOUT_SECONDS,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_MAX_LOOP_INTERVAL = 5
+
+# --- Telemetry ------------------------------------------------------------------------------------------------
+TELEMETRY_SNAPSHOT_INTERVAL_SECONDS = _whole_number("TELEMETRY_SNAPSHOT_INTERVAL_SECONDS", default=10, minimum=1)
+TELEMETRY_RETENTION_DAYS = _whole_number("TELEMETRY_RETENTION_DAYS", default=14, minimum=1)
+
+# --- Django ---------------------------------------------------------------------------------------------------
+DEBUG = _switch("DEBUG", default=False)
+SECRET_KEY = env.str("SECRET_KEY", default="") or locations.kept_secret_key()
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]", ".localhost"])
+ROOT_URLCONF = "openrl_site.urls"
+ASGI_APPLICATION = "openrl_site.asgi.application"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+APPEND_SLASH = True
+
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "rest_framework.authtoken",
+    "django_filters",
+    "django_celery_beat",
+    "telemetry_app",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "openrl_site.content_security.ContentSecurityPolicyMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "admin:login"
+
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+WHITENOISE_USE_FINDERS = True  # pages work before `collectstatic`, which a production deployment may run
+
+# --- Security -------------------------------------------------------------------------------------------------
+BEHIND_TLS = _switch("BEHIND_TLS", default=False)  # set where a proxy ends TLS in front of the site
+SECURE_SSL_REDIRECT = BEHIND_TLS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = BEHIND_TLS
+SECURE_HSTS_PRELOAD = BEHIND_TLS
+SESSION_COOKIE_SECURE = BEHIND_TLS
+CSRF_COOKIE_SECURE = BEHIND_TLS
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+X_FRAME_OPTIONS = "DENY"
+
+# --- REST framework -------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "telemetry_app.api.authentication.BearerOrTokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["telemetry_app.api.renderers.CompactJSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "EXCEPTION_HANDLER": "telemetry_app.api.errors.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+
+# --- Admin theme ----------------------------------------------------------------------------------------------
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "OpenRL telemetry",
+    "SITE_HEADER": "OpenRL telemetry",
+    "SITE_SUBHEADER": "Trainers and samplers at work",
+    "SITE_SYMBOL": "monitoring",
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+}
+
+# --- Logs -----------------------------------------------------------------------------------------------------
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+}

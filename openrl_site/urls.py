@@ -1,0 +1,17 @@
+"""Where each path leads."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from openrl_site.health import healthz
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("healthz", healthz, name="healthz"),
+    path("api/v1/inspect/healthz", healthz),
+    path("api/v1/inspect/", include("telemetry_app.api.urls")),
+    path("admin/", admin.site.urls),
+]

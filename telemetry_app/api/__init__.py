@@ -1,0 +1,1 @@
+"""The REST inspection API: read-only JSON under `/api/v1/inspect`."""

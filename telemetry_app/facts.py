@@ -1,0 +1,57 @@
+"""Gather what `run_state` and the worker lists are told from: live records, healths, typical seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from telemetry_app.health import Health, worker_health
+from telemetry_app.rates import percentile_95
+from telemetry_app.readers import LiveRun, LiveWorkers
+from telemetry_app.run_state import RunFacts, RunVerdict, WorkerFact, run_state
+from workers_client.wire_worker import WorkerRecord
+
+
+def health_of(record: WorkerRecord, heartbeat_at: float, now: float) -> Health:
+    """Return the health of a worker now, by the newest of its record and its entry in the index."""
+    return worker_health(
+        heartbeat_at=max(record.at, heartbeat_at),
+        interval_seconds=record.interval_seconds,
+        exited=record.exited_at is not None,
+        now=now,
+    )
+
+
+def known_workers(workers: LiveWorkers, now: float) -> list[WorkerFact]:
+    """Return all workers with a record, with their health now (unix seconds)."""
+    return [
+        WorkerFact(record, health_of(record, workers.heartbeats.get(worker, 0.0), now))
+        for worker, record in workers.records.items()
+    ]
+
+
+def typical_seconds(runs: Iterable[LiveRun]) -> dict[str, float]:
+    """Return the 95th percentile of each op's seconds over the newest records of the runs."""
+    seconds: dict[str, list[float]] = {}
+    for run in runs:
+        for record in run.operations.records:
+            if record.elapsed_seconds is not None:
+                seconds.setdefault(record.operation, []).append(record.elapsed_seconds)
+    return {operation: percentile_95(values) or 0.0 for operation, values in seconds.items()}
+
+
+def state_of_run(
+    live: LiveRun, workers: Sequence[WorkerFact], *, expected_seconds: Mapping[str, float], now: float
+) -> RunVerdict:
+    """Return what a run is doing, from what Redis holds of it and of the workers."""
+    return run_state(
+        RunFacts(
+            run_id=live.run_id,
+            now=now,
+            last_activity_at=live.last_activity_at,
+            ledger=live.ledger,
+            operations=live.operations.records,
+            last_sample_at=max((record.at for record in live.samples.records), default=None),
+            workers=workers,
+            expected_seconds=expected_seconds,
+        )
+    )

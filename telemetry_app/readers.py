@@ -1,0 +1,258 @@
+"""The site's one way to Redis: bytes in, checked records out.
+
+Bad records are counted and skipped, a key of another Redis type reads as one bad record, and an outage is
+`LiveDataUnavailableError`, never emptiness. Every call is one round trip, or a bounded number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import redis
+from django_redis import get_redis_connection
+
+from telemetry_app.exceptions import LiveDataUnavailableError
+from workers_client import wire
+from workers_client.exceptions import MalformedRecordError
+from workers_client.wire_worker import Ledger, WorkerRecord, parse_ledger, parse_worker
+
+CONNECTION_ALIAS = "telemetry"
+SUMMARY_RECORDS = 64  # newest op records read of each run in a list of runs
+INDEX_LIMIT = 10_000  # newest entries read of an index (runs, workers, workloads)
+
+
+class _Identified(Protocol):
+    @property
+    def identity(self) -> str: ...
+
+
+R = TypeVar("R", bound=_Identified)
+
+
+@dataclass(slots=True)
+class Checked(Generic[R]):
+    """Records of one list, oldest first and each once, with how many elements were no usable record."""
+
+    records: list[R] = field(default_factory=list)
+    malformed_count: int = 0
+    length: int = 0  # elements in Redis, whether usable or not
+    malformed_tail_count: int = 0  # of the malformed: those behind the newest usable record
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """What Redis holds of one run."""
+
+    run_id: str
+    last_activity_at: float | None
+    operations: Checked[wire.OpRecord]
+    samples: Checked[wire.SampleRecord]
+    ledger: Ledger
+    steps_completed: int
+    step_times: list[float]
+    queue_depth: int | None  # commands in OpenRL's own queue; None where there is no such queue
+
+    @property
+    def exists(self) -> bool:
+        """Whether Redis holds anything of the run."""
+        return (
+            self.last_activity_at is not None
+            or bool(self.operations.length or self.samples.length or self.steps_completed)
+            or self.ledger.enqueued > 0
+        )
+
+    @property
+    def malformed_count(self) -> int:
+        """Elements of the run's lists that were no usable record."""
+        return self.operations.malformed_count + self.samples.malformed_count
+
+
+@dataclass(slots=True)
+class LiveWorkers:
+    """The workers Redis knows, by id, with their newest heartbeats; `malformed_count` records could not be used."""
+
+    records: dict[str, WorkerRecord] = field(default_factory=dict)
+    heartbeats: dict[str, float] = field(default_factory=dict)
+    malformed_count: int = 0
+
+
+def read_time() -> float:
+    """Return Redis's clock in unix seconds: the one clock to which workers' clocks are compared."""
+    with _outages_named():
+        seconds, microseconds = _connection().time()
+    return float(seconds) + microseconds / 1e6
+
+
+def read_run_index() -> dict[str, float]:
+    """Return the newest runs with the time of their last activity, newest first."""
+    return {run: at for run, at in _read_index(wire.RUNS_KEY) if wire.checked_run_id(run) == run}
+
+
+def read_workload_index() -> dict[str, float]:
+    """Return the newest workloads with the time of their last GPU turn, newest first."""
+    return dict(_read_index(wire.WORKLOADS_KEY))
+
+
+def read_runs(run_ids: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[str, LiveRun]:
+    """Return what Redis holds of each run in one round trip; of its lists the newest `newest` elements."""
+    replies = _pipeline([command for run_id in run_ids for command in _run_commands(run_id, newest)])
+    size = len(_run_commands("", newest))
+    return {
+        run_id: _live_run(run_id, replies[index * size : (index + 1) * size])
+        for index, run_id in enumerate(run_ids)
+    }
+
+
+def read_run(run_id: str) -> LiveRun:
+    """Return all that Redis holds of one run."""
+    return read_runs([run_id])[run_id]
+
+
+def read_workers() -> LiveWorkers:
+    """Return the newest workers with their records; a record that expired leaves only its heartbeat."""
+    heartbeats = dict(_read_index(wire.WORKERS_KEY))
+    result = LiveWorkers(heartbeats=heartbeats)
+    raw_records = _pipeline([("GET", wire.worker_key(worker)) for worker in heartbeats])
+    for worker, raw in zip(heartbeats, raw_records, strict=True):
+        if raw is None:
+            continue
+        try:
+            if not isinstance(raw, bytes):
+                raise MalformedRecordError("other_redis_type")
+            result.records[worker] = parse_worker(raw, worker=worker)
+        except MalformedRecordError:
+            result.malformed_count += 1
+    return result
+
+
+def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R], *, chunk: int = 500) -> Checked[R]:
+    """Return the elements of a list behind the record with this identity, oldest first.
+
+    Reads from the tail in chunks, so that a list of which little is new costs little. All elements are new where the
+    record is not in the list: it was trimmed, or Redis came back empty. Chunks are counted from the tail: records
+    pushed between two reads shift the window towards what was read already, so nothing is skipped.
+    """
+    result: Checked[R] = Checked()
+    newest_first: dict[str, R] = {}
+    while result.length < wire.LIST_LIMIT:
+        stop = -1 - result.length
+        [elements] = _pipeline([("LRANGE", key, stop - chunk + 1, stop)])
+        if not isinstance(elements, list):
+            return Checked(malformed_count=1, malformed_tail_count=1)  # a key of another Redis type
+        for element in reversed(elements):
+            result.length += 1
+            try:
+                record = parse(element)
+            except MalformedRecordError:
+                result.malformed_count += 1
+                result.malformed_tail_count += not newest_first
+                continue
+            if record.identity == newest_record_id:
+                return _oldest_first(newest_first, result)
+            newest_first[record.identity] = record
+        if len(elements) < chunk:
+            break
+    return _oldest_first(newest_first, result)
+
+
+def _oldest_first(newest_first: dict[str, R], result: Checked[R]) -> Checked[R]:
+    result.records = list(reversed(newest_first.values()))
+    return result
+
+
+# --- One run's commands and replies ---------------------------------------------------------------------------
+def _run_commands(run_id: str, newest: int) -> list[tuple[Any, ...]]:
+    return [
+        ("ZSCORE", wire.RUNS_KEY, run_id),
+        ("LRANGE", wire.operations_key(run_id), -newest, -1),
+        ("LRANGE", wire.samples_key(run_id), -newest, -1),
+        ("HGETALL", wire.ledger_key(run_id)),
+        ("GET", wire.steps_key(run_id)),
+        ("LRANGE", wire.step_times_key(run_id), -newest, -1),
+        ("LLEN", wire.queue_key(run_id)),
+        ("LLEN", wire.operations_key(run_id)),
+        ("LLEN", wire.samples_key(run_id)),
+    ]
+
+
+def _live_run(run_id: str, replies: Sequence[Any]) -> LiveRun:
+    score, operations, samples, ledger, steps, step_times, queue_depth, operations_length, samples_length = replies
+    return LiveRun(
+        run_id=run_id,
+        last_activity_at=float(score) if isinstance(score, (int, float, bytes)) else None,
+        operations=_checked(operations, lambda raw: wire.parse_operation(raw, run_id=run_id), operations_length),
+        samples=_checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length),
+        ledger=parse_ledger(ledger if isinstance(ledger, Mapping) else {}),
+        steps_completed=_whole_number(steps),
+        step_times=[at for at in map(_instant, step_times if isinstance(step_times, list) else ()) if at],
+        queue_depth=queue_depth if isinstance(queue_depth, int) and queue_depth > 0 else None,
+    )
+
+
+def _checked(elements: Any, parse: Callable[[bytes], R], length: Any) -> Checked[R]:
+    if not isinstance(elements, list):
+        return Checked(malformed_count=1)  # a key of another Redis type
+    unique: dict[str, R] = {}
+    malformed_count = 0
+    for element in elements:
+        try:
+            record = parse(element)
+        except MalformedRecordError:
+            malformed_count += 1
+            continue
+        unique.setdefault(record.identity, record)  # the first stays: a record resent never changes what was said
+    return Checked(list(unique.values()), malformed_count, length if isinstance(length, int) else len(elements))
+
+
+def _whole_number(raw: Any) -> int:
+    return int(raw) if isinstance(raw, bytes) and raw.isdigit() and len(raw) < 19 else 0
+
+
+def _instant(raw: Any) -> float | None:
+    try:
+        return float(raw)
+    except (TypeError, ValueError):
+        return None
+
+
+# --- The connection -------------------------------------------------------------------------------------------
+def _connection() -> Any:
+    return get_redis_connection(CONNECTION_ALIAS)
+
+
+def _read_index(key: str) -> Iterator[tuple[str, float]]:
+    """Yield the members of a sorted set with their scores, highest first."""
+    [pairs] = _pipeline([("ZREVRANGE", key, 0, INDEX_LIMIT - 1, "WITHSCORES")])
+    for member, score in pairs if isinstance(pairs, list) else ():
+        yield member.decode("utf-8", "replace"), float(score)
+
+
+def _pipeline(commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Run commands in one round trip. A key of another type replies with its `redis.ResponseError`."""
+    with _outages_named():
+        pipeline = _connection().pipeline(transaction=False)
+        for name, *arguments in commands:
+            if name == "ZREVRANGE":
+                pipeline.zrevrange(arguments[0], arguments[1], arguments[2], withscores=True)
+            else:
+                getattr(pipeline, name.lower())(*arguments)
+        replies: list[Any] = pipeline.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, redis.RedisError) and not _is_wrong_type(reply):
+                raise reply
+    return replies
+
+
+def _is_wrong_type(error: redis.RedisError) -> bool:
+    return isinstance(error, redis.ResponseError) and str(error).startswith("WRONGTYPE")
+
+
+@contextmanager
+def _outages_named() -> Iterator[None]:
+    try:
+        yield
+    except (redis.RedisError, OSError) as error:
+        raise LiveDataUnavailableError(f"Redis can't be read: {type(error).__name__}") from error

@@ -1,0 +1,44 @@
+"""The periodic tasks an operator finds in the admin: created once after migrating, and theirs to change from then on."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import connection
+
+SNAPSHOT_TASK = "telemetry_app.snapshot"
+RETENTION_TASK = "telemetry_app.retention"
+RETENTION_HOUR_UTC = "3"
+
+
+def create_after_migrate(**_: object) -> None:
+    """Create the snapshot and retention entries where they don't exist (a receiver of `post_migrate`)."""
+    if "django_celery_beat_periodictask" in connection.introspection.table_names():
+        create_periodic_tasks()
+
+
+def create_periodic_tasks() -> None:
+    """Create the two entries where they are missing; what an operator changed stays as it is."""
+    # Models of another application: loaded only once all applications are.
+    from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
+
+    seconds = settings.TELEMETRY_SNAPSHOT_INTERVAL_SECONDS
+    if not PeriodicTask.objects.filter(task=SNAPSHOT_TASK).exists():
+        interval, _ = IntervalSchedule.objects.get_or_create(every=seconds, period=IntervalSchedule.SECONDS)
+        PeriodicTask.objects.create(
+            name="Snapshot of Redis into PostgreSQL",
+            task=SNAPSHOT_TASK,
+            interval=interval,
+            expire_seconds=seconds,  # a backlog of late snapshots is worth nothing: the next one takes all
+            description="Takes what is new in Redis. Every few seconds.",
+        )
+    if not PeriodicTask.objects.filter(task=RETENTION_TASK).exists():
+        crontab, _ = CrontabSchedule.objects.get_or_create(
+            minute="15", hour=RETENTION_HOUR_UTC, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
+        )
+        PeriodicTask.objects.create(
+            name="Retention of stored records",
+            task=RETENTION_TASK,
+            crontab=crontab,
+            expire_seconds=12 * 3600,
+            description="Removes records older than they are kept. Daily.",
+        )

@@ -1,0 +1,249 @@
+"""Take what is new in Redis into PostgreSQL, once and only once.
+
+Each run is taken in one transaction: its records, its totals and the cursors of its lists move together, under an
+advisory lock that ends with its holder. Two snapshots at once, one killed between any two statements, or a Redis that
+came back empty leave each record stored once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db import connection, models, transaction
+from django.utils import timezone
+
+from telemetry_app import bulk, partitions, readers, rows
+from telemetry_app.facts import known_workers, state_of_run, typical_seconds
+from telemetry_app.instants import from_unix
+from telemetry_app.ledger_totals import advance
+from telemetry_app.models import Execution, ListCursor, Operation, Run, Sample, Turn, Worker
+from telemetry_app.rates import per_hour
+from telemetry_app.step_numbers import count_unstamped_steps, number_steps
+from workers_client import wire
+
+logger = logging.getLogger(__name__)
+
+# A run without new activity is still read for so long: workers flush seconds apart and their clocks differ.
+QUIET_SECONDS = 120.0
+RUNS_PER_READ = 50  # runs read from Redis in one round trip
+# A record outside of this has a wrong clock: it would make partitions without end, or stay the newest for years.
+OLDEST_RECORD = timedelta(days=400)
+NEWEST_RECORD = timedelta(days=1)
+
+
+@dataclass(slots=True)
+class SnapshotSummary:
+    """What one snapshot did."""
+
+    runs_count: int = 0
+    rows_written: int = 0
+    malformed_count: int = 0
+    skipped_runs: int = 0  # taken by another snapshot at this moment
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts by name, as tasks and commands report them."""
+        return {
+            "runs_count": self.runs_count,
+            "rows_written": self.rows_written,
+            "malformed_count": self.malformed_count,
+            "skipped_runs": self.skipped_runs,
+        }
+
+
+def take_snapshot(*, now: datetime | None = None) -> SnapshotSummary:
+    """Take all that is new, and keep a row of the execution whether it succeeds or fails.
+
+    Raises:
+        LiveDataUnavailableError: Redis can't be read; what was taken before stays.
+    """
+    started_at = now or timezone.now()
+    execution = Execution.objects.create(task=Execution.Task.SNAPSHOT, started_at=started_at)
+    summary = SnapshotSummary()
+    try:
+        _take(summary, started_at)
+    except Exception as error:
+        execution.error = f"{type(error).__name__}: {error}"[:500]
+        raise
+    finally:
+        for name in ("runs_count", "rows_written", "malformed_count"):
+            setattr(execution, name, getattr(summary, name))
+        execution.finished_at = timezone.now()
+        execution.save()
+    return summary
+
+
+def _take(summary: SnapshotSummary, now: datetime) -> None:
+    with transaction.atomic():
+        partitions.ensure_ahead(now.date())
+    workers = readers.read_workers()
+    summary.malformed_count += workers.malformed_count
+    _save_workers(workers)
+    index = readers.read_run_index()
+    active = _active_runs(index, now)
+    for start in range(0, len(active), RUNS_PER_READ):
+        live_runs = readers.read_runs(active[start : start + RUNS_PER_READ], newest=readers.SUMMARY_RECORDS)
+        expected = typical_seconds(live_runs.values())
+        for live in live_runs.values():
+            facts_workers = known_workers(workers, now.timestamp())
+            verdict = state_of_run(live, facts_workers, expected_seconds=expected, now=now.timestamp())
+            with transaction.atomic():
+                _take_run(live, verdict, summary, now)
+    for workload in readers.read_workload_index():
+        with transaction.atomic():
+            _take_turns(workload, summary, now)
+
+
+def _active_runs(index: Mapping[str, float], now: datetime) -> list[str]:
+    """Return the runs that may have something new, or whose state may change with time alone."""
+    stored = dict(Run.objects.filter(run_id__in=index).values_list("run_id", "last_activity_at"))
+    settled = set(Run.objects.filter(run_id__in=index, state__in=("idle", "finished")).values_list("run_id", flat=True))
+    quiet_before = now.timestamp() - QUIET_SECONDS
+    return [
+        run_id
+        for run_id, at in index.items()
+        if run_id not in stored or at > stored[run_id].timestamp() or at > quiet_before or run_id not in settled
+    ]
+
+
+# --- One run --------------------------------------------------------------------------------------------------
+def _take_run(live: readers.LiveRun, verdict: Any, summary: SnapshotSummary, now: datetime) -> None:
+    if not _lock(f"run:{live.run_id}"):
+        summary.skipped_runs += 1
+        return
+    run, _ = Run.objects.get_or_create(
+        run_id=live.run_id, defaults={"first_seen_at": now, "last_activity_at": _activity(live, now)}
+    )
+    new_operations = _take_list(
+        wire.operations_key(run.run_id), lambda raw: wire.parse_operation(raw, run_id=run.run_id), run, now
+    )
+    new_samples = _take_list(
+        wire.samples_key(run.run_id), lambda raw: wire.parse_sample(raw, run_id=run.run_id), run, now
+    )
+    steps = run.steps_completed + count_unstamped_steps(new_operations.records)
+    _store_operations(run, new_operations.records, steps)
+    _store_samples(run, new_samples.records)
+    run.steps_completed = max(run.steps_completed, live.steps_completed, steps)
+    _update_run(run, live, verdict, now)
+    new_malformed = new_operations.malformed_count + new_samples.malformed_count
+    run.malformed_count += new_malformed
+    run.missing_records = missing_records(run)
+    run.save()
+    summary.runs_count += 1
+    summary.rows_written += len(new_operations.records) + len(new_samples.records)
+    summary.malformed_count += new_malformed
+
+
+def missing_records(run: Run) -> int:
+    """Return how many op records of the run are known to exist and are not stored.
+
+    `recorded` is what its workers say they wrote; where they don't say, each answered request is one record.
+    """
+    written = run.answered if run.recorded is None else run.recorded
+    return max(0, written - run.operations_count - run.malformed_count)
+
+
+def _store_operations(run: Run, records: Sequence[wire.OpRecord], steps_completed: int) -> None:
+    numbered = number_steps(records, steps_completed=steps_completed)
+    inserted = _insert(
+        Operation, rows.OPERATION_COLUMNS, [rows.operation_row(record, step) for step, record in numbered], ("status",)
+    )
+    run.operations_count += len(inserted)
+    run.failures_count += sum(status == wire.Status.FAILED.value for (status,) in inserted)
+
+
+def _store_samples(run: Run, records: Sequence[wire.SampleRecord]) -> None:
+    inserted = _insert(Sample, rows.SAMPLE_COLUMNS, list(map(rows.sample_row, records)), ("kind", "count"))
+    run.sample_records_count += len(inserted)
+    run.samples_answered += sum(count for kind, count in inserted if kind == "group")
+    failed = sum(kind == "failure" for kind, _ in inserted)
+    run.samples_failed += failed
+    run.failures_count += failed
+
+
+def _update_run(run: Run, live: readers.LiveRun, verdict: Any, now: datetime) -> None:
+    totals = {name: getattr(run, name) or 0 for name in wire.LEDGER_COUNTS}
+    moved = advance(totals, run.ledger_seen, live.ledger)
+    for name, total in moved.totals.items():
+        if name in moved.seen:
+            setattr(run, name, total)
+    run.ledger_seen = dict(moved.seen)
+    run.last_activity_at = max(run.last_activity_at, _activity(live, now))
+    run.steps_per_hour = per_hour(live.step_times, now=now.timestamp())
+    if run.state != verdict.state or run.state_since is None:
+        run.state_since = from_unix(verdict.since) or now
+    run.state = verdict.state
+    run.state_reason = "; ".join(verdict.evidence)[:500]
+    run.last_snapshot_at = now
+
+
+def _activity(live: readers.LiveRun, now: datetime) -> datetime:
+    """Return the run's newest activity, not later than now: a wrong clock must not stay the newest for years."""
+    return min(from_unix(live.last_activity_at), now) if live.last_activity_at else now
+
+
+# --- One list -------------------------------------------------------------------------------------------------
+def _take_list(key: str, parse: Callable[[bytes], Any], run: Run | None, now: datetime) -> readers.Checked[Any]:
+    """Read what is behind the list's cursor and move the cursor; malformed elements count once."""
+    cursor, _ = ListCursor.objects.get_or_create(list_key=key)
+    new = readers.read_list_after(key, cursor.newest_record_id, parse)
+    plausible = [record for record in new.records if _is_plausible(record.at, now)]
+    found = new.malformed_count + len(new.records) - len(plausible)
+    if not new.records and found == cursor.malformed_behind:
+        return readers.Checked()
+    counted_before = min(cursor.malformed_behind, found)
+    cursor.malformed_behind = new.malformed_tail_count if new.records else new.malformed_count
+    if new.records:
+        cursor.newest_record_id = new.records[-1].identity
+        cursor.records_taken += len(plausible)
+    cursor.moved_at = now
+    cursor.save()
+    return readers.Checked(plausible, found - counted_before, new.length)
+
+
+def _is_plausible(at: float, now: datetime) -> bool:
+    return (now - OLDEST_RECORD).timestamp() <= at <= (now + NEWEST_RECORD).timestamp()
+
+
+def _insert(
+    model: type[models.Model], columns: Sequence[str], values: Sequence[tuple[Any, ...]], returning: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    at = columns.index("at")
+    partitions.ensure_days(model, {row[at].astimezone(UTC).date() for row in values})
+    return bulk.insert_once(model, columns, values, returning=returning)
+
+
+# --- Turns and workers ----------------------------------------------------------------------------------------
+def _take_turns(workload: str, summary: SnapshotSummary, now: datetime) -> None:
+    if not _lock(f"turns:{workload}"):
+        return
+    new = _take_list(wire.turns_key(workload), lambda raw: wire.parse_turn(raw, workload=workload), None, now)
+    inserted = _insert(Turn, rows.TURN_COLUMNS, list(map(rows.turn_row, new.records)), ("id",))
+    summary.rows_written += len(inserted)
+    summary.malformed_count += new.malformed_count
+
+
+def _save_workers(workers: readers.LiveWorkers) -> None:
+    """Keep the newest record of each worker; one older than what is stored changes nothing."""
+    stored = dict(Worker.objects.filter(worker__in=workers.records).values_list("worker", "last_heartbeat_at"))
+    changed = []
+    for worker, record in workers.records.items():
+        values = rows.worker_values(record, max(record.at, workers.heartbeats.get(worker, 0.0)))
+        if worker not in stored or values["last_heartbeat_at"] > stored[worker]:
+            changed.append(Worker(worker=worker, **values))
+    names = [field.name for field in Worker._meta.concrete_fields if field.name != "worker"]
+    Worker.objects.bulk_create(
+        changed, update_conflicts=True, unique_fields=["worker"], update_fields=names, batch_size=200
+    )
+
+
+def _lock(name: str) -> bool:
+    """Take a lock that ends with the transaction, without waiting: whoever holds it does the same work."""
+    key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [key])
+        return bool(cursor.fetchone()[0])

@@ -1,0 +1,37 @@
+"""Which step an op belongs to. Pure; ours are stamped, records of others are counted from their `optim_step`s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from workers_client.wire import OPTIM_STEP, OpRecord, Status
+
+
+def number_steps(
+    records: Iterable[OpRecord], *, steps_completed: int | None = None
+) -> list[tuple[int, OpRecord]]:
+    """Pair each record with its step, oldest record first.
+
+    Stamped records keep their stamp. Among records without one, each successful `optim_step`, in order of finish
+    time, ends a step. Their numbering ends at `steps_completed` where that is known (the list may have lost its
+    oldest records), and starts at 0 otherwise.
+    """
+    ordered = sorted(records, key=lambda record: (record.at, record.identity))
+    step = max(0, (steps_completed or 0) - count_unstamped_steps(ordered))
+    numbered: list[tuple[int, OpRecord]] = []
+    for record in ordered:
+        if record.step is not None:
+            numbered.append((record.step, record))
+            continue
+        numbered.append((step, record))
+        step += _ends_a_step(record)
+    return numbered
+
+
+def count_unstamped_steps(records: Iterable[OpRecord]) -> int:
+    """Return how many steps the records without a stamp completed."""
+    return sum(record.step is None and _ends_a_step(record) for record in records)
+
+
+def _ends_a_step(record: OpRecord) -> bool:
+    return record.operation == OPTIM_STEP and record.status == Status.SUCCEEDED.value

@@ -1,0 +1,23 @@
+"""Fixtures of all tests: real Redis, emptied before each test that uses it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+
+@pytest.fixture
+def redis_url() -> str:
+    """The URL of the Redis that workers write to and the site reads."""
+    return os.environ["REDIS_URL"]
+
+
+@pytest.fixture
+def redis_client(redis_url: str) -> Iterator[redis.Redis]:
+    """A client of an empty Redis."""
+    with redis.Redis.from_url(redis_url, socket_timeout=5) as client:
+        client.flushdb()
+        yield client
