@@ -53,9 +53,7 @@ class EmbeddedServers:
         if self.postgres is not None:
             self.postgres.start()
             self.postgres.create_database(DATABASE_NAME)
-        _write_private(
-            self.folder / "servers.json", {"database_url": self.database_url, "redis_url": self.redis_url}
-        )
+        _write_private(self.folder / "servers.json", {"database_url": self.database_url, "redis_url": self.redis_url})
 
     def stop(self) -> None:
         """Stop what was started, Redis first, and give the folder free."""

@@ -50,9 +50,7 @@ class EmbeddedPostgres:
             self._process = child_process.start(
                 command, death_signal=signal.SIGINT, refuses_root=True, output=log, env=_environment()
             )
-        ready = child_process.wait_until(
-            self._answers, process=self._process, timeout_seconds=START_TIMEOUT_SECONDS
-        )
+        ready = child_process.wait_until(self._answers, process=self._process, timeout_seconds=START_TIMEOUT_SECONDS)
         if not ready:
             self.stop()
             raise SetUpError(f"The embedded PostgreSQL did not start; its log is {self.log}.")
