@@ -8,66 +8,54 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
-_CLONE_NEWUSER = 0x10000000
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-def die_with_parent(death_signal: int) -> Callable[[], None]:
-    """Return what a child runs before its program, so that the kernel signals it when its parent is gone.
-
-    Only Linux can; elsewhere a child outlives a parent that was killed, and the next start finds it by its pid file.
-    """
-
-    def prepare() -> None:
-        if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
-
-    return prepare
-
-
-def leave_root_then_die_with_parent(death_signal: int) -> Callable[[], None]:
-    """Like `die_with_parent`, in a user namespace where root is nobody: PostgreSQL refuses to run as root.
-
-    Files stay owned by root. Comes first, since changing the user clears the death signal.
-    """
-
-    def prepare() -> None:
-        if _LIBC is not None and _LIBC.unshare(_CLONE_NEWUSER) != 0:
-            raise OSError(ctypes.get_errno(), "user namespaces are not available; run as another user than root")
-        die_with_parent(death_signal)()
-
-    return prepare
-
-
-def preparation(death_signal: int, *, refuses_root: bool = False) -> Callable[[], None]:
-    """Return the `preexec_fn` for a child, by what it tolerates."""
-    if refuses_root and os.geteuid() == 0:
-        return leave_root_then_die_with_parent(death_signal)
-    return die_with_parent(death_signal)
+_POLL_SECONDS = 0.03
 
 
 def start(
     command: Sequence[str],
     *,
     death_signal: int = signal.SIGTERM,
-    refuses_root: bool = False,
+    become: Callable[[], None] | None = None,
     output: IO[bytes] | int | None = subprocess.DEVNULL,
     cwd: Path | None = None,
-    env: dict[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a child in its own session. Call from the main thread: the death signal is tied to the calling thread."""
+    """Start a child in its own session. Call from the main thread: the death signal is tied to the calling thread.
+
+    Args:
+        command: the program and its arguments.
+        death_signal: what the kernel sends the child when we are gone. Only Linux does; elsewhere a child outlives a
+            parent that was killed, and the next start finds it by what it left on disk.
+        become: run in the child before its program, to change its user. Comes before the death signal is set, which
+            such a change clears.
+        output: where both output streams go.
+        cwd: the working folder.
+        env: the environment, ours where None.
+    """
+    parent = os.getpid()
+
+    def prepare() -> None:
+        if become is not None:
+            become()
+        if _LIBC is not None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
+            if os.getppid() != parent:  # it died before the kernel knew whom to tell
+                os._exit(1)
+
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        preexec_fn=preparation(death_signal, refuses_root=refuses_root),
+        preexec_fn=prepare,
         cwd=cwd,
         env=env,
     )
@@ -80,10 +68,16 @@ def stop(process: subprocess.Popen[bytes], stop_signal: int, *, timeout_seconds:
     try:
         process.wait(timeout_seconds)
     except subprocess.TimeoutExpired:
-        _kill_session(process)
+        kill_session(process.pid)
         process.wait()
         return False
     return True
+
+
+def kill_session(pid: int) -> None:
+    """Kill what is left of the session that a child started by us leads, be the child itself alive or not."""
+    with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+        os.killpg(pid, signal.SIGKILL)
 
 
 def wait_until(is_ready: Callable[[], bool], *, process: subprocess.Popen[bytes], timeout_seconds: float) -> bool:
@@ -94,12 +88,5 @@ def wait_until(is_ready: Callable[[], bool], *, process: subprocess.Popen[bytes]
             return True
         if process.poll() is not None:
             return False
-        time.sleep(0.03)
+        time.sleep(_POLL_SECONDS)
     return False
-
-
-def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        process.kill()

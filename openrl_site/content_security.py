@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
 
 STRICT = "default-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 # The theme evaluates Alpine expressions and sets inline styles; without both its menus stay open and its page blurred.
 ADMIN = f"{STRICT}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 
 
-class ContentSecurityPolicyMiddleware:
+@sync_and_async_middleware
+def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
     """Set the policy on every answer that has none."""
+    if iscoroutinefunction(get_response):
+        get_response_async: Callable[[HttpRequest], Awaitable[HttpResponseBase]] = get_response
 
-    async_capable = True
-    sync_capable = True
+        async def middleware_async(request: HttpRequest) -> HttpResponseBase:
+            return _with_policy(request, await get_response_async(request))
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
+        return middleware_async
 
-    def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if iscoroutinefunction(self):
-            return self._call_async(request)  # type: ignore[return-value]
-        return self._with_policy(request, self.get_response(request))
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        return _with_policy(request, get_response(request))
 
-    async def _call_async(self, request: HttpRequest) -> HttpResponseBase:
-        return self._with_policy(request, await self.get_response(request))  # type: ignore[misc]
+    return middleware
 
-    @staticmethod
-    def _with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        policy = ADMIN if request.path.startswith("/admin/") else STRICT
-        response.headers.setdefault("Content-Security-Policy", policy)
-        return response
+
+def _with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    response.headers.setdefault("Content-Security-Policy", ADMIN if request.path.startswith("/admin/") else STRICT)
+    return response

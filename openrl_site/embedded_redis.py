@@ -11,13 +11,14 @@ from pathlib import Path
 
 import redis
 
-from openrl_site import child_process
+from openrl_site import child_process, process_table
 from openrl_site.exceptions import SetUpError
-from openrl_site.locations import single_try
+from openrl_site.redis_urls import single_try
+from openrl_site.server_logs import last_line, open_log
 from openrl_site.socket_folder import socket_folder
 
 START_TIMEOUT_SECONDS = 30  # loading a large append-only file included
-STOP_TIMEOUT_SECONDS = 5
+STOP_TIMEOUT_SECONDS = 3
 
 
 class EmbeddedRedis:
@@ -26,6 +27,7 @@ class EmbeddedRedis:
     def __init__(self, folder: Path) -> None:
         self.data = folder / "redis"
         self.log = folder / "redis.log"
+        self.pid_file = folder / "redis.pid"
         self.socket = socket_folder(folder) / "redis.sock"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -40,17 +42,19 @@ class EmbeddedRedis:
         Raises:
             SetUpError: it can't be started; the message says where its log is.
         """
+        binary = find_binary()
         self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._end_leftover()
         command = [
-            find_binary(), "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700",
-            "--dir", str(self.data), "--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction",
+            binary, "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700",
+            "--dir", str(self.data), "--pidfile", str(self.pid_file),
+            "--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction",
         ]  # fmt: skip
-        with self.log.open("ab") as log:
+        with open_log(self.log) as log:
             self._process = child_process.start(command, output=log)
         if not child_process.wait_until(self._answers, process=self._process, timeout_seconds=START_TIMEOUT_SECONDS):
             self.stop()
-            raise SetUpError(f"The embedded Redis did not start; its log is {self.log}.")
+            raise SetUpError(f"The embedded Redis did not start; its log, {self.log}, ends: {last_line(self.log)}")
 
     def stop(self) -> None:
         """Stop the server; its append-only file is written out first."""
@@ -62,23 +66,23 @@ class EmbeddedRedis:
         """Return whether the server process lives."""
         return self._process is not None and self._process.poll() is None
 
-    def _client(self) -> redis.Redis:
-        return redis.Redis(unix_socket_path=str(self.socket), socket_timeout=2, retry=single_try())
-
     def _answers(self) -> bool:
         try:
-            with self._client() as client:
+            with redis.Redis(unix_socket_path=str(self.socket), socket_timeout=2, retry=single_try()) as client:
                 return bool(client.ping())
-        except (redis.RedisError, OSError):
+        except redis.RedisError:
             return False
 
     def _end_leftover(self) -> None:
-        """End a server of ours that outlived a killed parent."""
+        """End a server of ours that outlived a killed parent: two would write one append-only file."""
         try:
-            with self._client() as client:
-                client.shutdown(nosave=True)
-        except (redis.RedisError, OSError):
-            self.socket.unlink(missing_ok=True)
+            pid = int(self.pid_file.read_text())
+        except (OSError, ValueError):
+            return
+        identity = process_table.identity_of(pid)
+        if identity is not None and str(self.socket) in process_table.command_of(pid):
+            process_table.end(pid, identity, signal.SIGTERM, timeout_seconds=STOP_TIMEOUT_SECONDS)
+        self.pid_file.unlink(missing_ok=True)
 
 
 def find_binary() -> str:

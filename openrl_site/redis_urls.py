@@ -5,6 +5,8 @@ from __future__ import annotations
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 SCHEMES = ("redis", "rediss", "unix")
 
@@ -23,10 +25,10 @@ def checked_redis_url(url: str, *, name: str) -> str:
 def with_database(url: str, number: int) -> str:
     """Return the URL of another database on the same server."""
     parts = urlsplit(url)
+    query = {key: value for key, value in parse_qsl(parts.query) if key != "db"}
     if parts.scheme == "unix":
-        query = dict(parse_qsl(parts.query)) | {"db": str(number)}
-        return f"unix://{parts.path}?{urlencode(query)}"
-    return urlunsplit(parts._replace(path=f"/{number}"))
+        return f"unix://{parts.netloc}{parts.path}?{urlencode(query | {'db': str(number)})}"
+    return urlunsplit(parts._replace(path=f"/{number}", query=urlencode(query)))
 
 
 def celery_broker_url(url: str) -> str:
@@ -35,4 +37,9 @@ def celery_broker_url(url: str) -> str:
     if parts.scheme != "unix":
         return url
     number = dict(parse_qsl(parts.query)).get("db", "0")
-    return f"redis+socket://{parts.path}?virtual_host={number}"
+    return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={number}"
+
+
+def single_try() -> Retry:
+    """Return the retry policy of the site's Redis calls: none, so that a time-out is the whole time."""
+    return Retry(NoBackoff(), 0)

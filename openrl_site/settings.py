@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from openrl_site import locations
 from openrl_site.database_urls import django_database
-from openrl_site.redis_urls import with_database
+from openrl_site.redis_urls import celery_broker_url, checked_redis_url, single_try, with_database
 
 env = environ.Env()
 
@@ -37,7 +36,7 @@ VAR_DIR = locations.var_dir()
 
 # --- Servers --------------------------------------------------------------------------------------------------
 DATABASE_URL = locations.database_url()
-REDIS_URL = locations.redis_url()
+REDIS_URL = checked_redis_url(locations.redis_url(), name="REDIS_URL")
 CONNECT_TIMEOUT_SECONDS = 1
 REDIS_TIMEOUT_SECONDS = 2
 STATEMENT_TIMEOUT_MILLISECONDS = _whole_number("STATEMENT_TIMEOUT_MILLISECONDS", default=15_000, minimum=100)
@@ -61,7 +60,7 @@ def _redis_cache(url: str, **extra: Any) -> dict[str, Any]:
         "OPTIONS": {
             "SOCKET_CONNECT_TIMEOUT": CONNECT_TIMEOUT_SECONDS,
             "SOCKET_TIMEOUT": REDIS_TIMEOUT_SECONDS,
-            "CONNECTION_POOL_KWARGS": {"max_connections": 100, "retry": locations.single_try()},
+            "CONNECTION_POOL_KWARGS": {"max_connections": 100, "retry": single_try()},
             **extra,
         },
     }
@@ -73,11 +72,11 @@ CACHES = {
 }
 
 # --- Celery ---------------------------------------------------------------------------------------------------
-CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=locations.broker_url(with_database(REDIS_URL, 1)))
+CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default=celery_broker_url(with_database(REDIS_URL, 1)))
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # Must exceed the longest task (its hard limit is 40 s): a task that is still running would run twice.
+    # Must exceed the longest task (CELERY_TASK_TIME_LIMIT): a task that is still running would run twice.
     "visibility_timeout": 60,
     "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,
@@ -88,6 +87,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SOFT_TIME_LIMIT = 40  # seconds; tasks set shorter ones of their own
+CELERY_TASK_TIME_LIMIT = 45
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
@@ -126,11 +127,12 @@ INSTALLED_APPS = [
     "django_filters",
     "django_celery_beat",
     "telemetry_app",
+    "openrl_site",
 ]
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "openrl_site.content_security.ContentSecurityPolicyMiddleware",
+    "openrl_site.content_security.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -15,10 +15,15 @@ import pytest
 from openrl_site.embedded import EmbeddedServers
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="telemetry-test-"))
-_SERVERS = EmbeddedServers(_FOLDER)
+_SERVERS = EmbeddedServers(
+    _FOLDER,
+    postgres=not os.environ.get("DATABASE_URL"),
+    redis=not os.environ.get("REDIS_URL"),
+    durable=False,
+)
 _SERVERS.start()
-os.environ["DATABASE_URL"] = _SERVERS.database_url
-os.environ["REDIS_URL"] = _SERVERS.redis_url
+for _name, _url in _SERVERS.urls().items():
+    os.environ[_name.upper()] = _url
 os.environ["VAR_DIR"] = str(_FOLDER)
 os.environ.setdefault("SECRET_KEY", "only-for-tests-" + "x" * 50)
 
