@@ -35,7 +35,9 @@ def insert_once(
                 copy.write_row(row)
         insert = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} ON CONFLICT DO NOTHING RETURNING {}")
         cursor.execute(
-            insert.format(table, names, names, staging, sql.SQL(", ").join(map(sql.Identifier, returning))).as_string(raw)
+            insert.format(table, names, names, staging, sql.SQL(", ").join(map(sql.Identifier, returning))).as_string(
+                raw
+            )
         )
         inserted: list[tuple[Any, ...]] = cursor.fetchall()
         cursor.execute(sql.SQL("DROP TABLE {}").format(staging).as_string(raw))

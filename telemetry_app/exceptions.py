@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["HistoryUnavailableError", "InvalidQueryError", "LiveDataUnavailableError", "NotFoundError", "TelemetryError"]
+__all__ = [
+    "HistoryUnavailableError",
+    "InvalidQueryError",
+    "LiveDataUnavailableError",
+    "NotFoundError",
+    "TelemetryError",
+]
 
 
 class TelemetryError(Exception):

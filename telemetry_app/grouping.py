@@ -85,9 +85,7 @@ def _fold_tail_into_its_step(by_step: dict[int, list[OpRecord]], steps_completed
     by_step.setdefault(newest - 1, []).extend(tail)
 
 
-def _step_group(
-    step: int, records: list[OpRecord], before: StepGroup | None, steps_completed: int | None
-) -> StepGroup:
+def _step_group(step: int, records: list[OpRecord], before: StepGroup | None, steps_completed: int | None) -> StepGroup:
     records.sort(key=lambda record: (record.at, record.identity))
     completed = any(_completes_a_step(record) for record in records)
     completed = completed or (steps_completed is not None and step < steps_completed)

@@ -15,9 +15,7 @@ class Health(StrEnum):
     EXITED = "exited"
 
 
-def worker_health(
-    *, heartbeat_at: float, interval_seconds: float, exited: bool, now: float
-) -> Health:
+def worker_health(*, heartbeat_at: float, interval_seconds: float, exited: bool, now: float) -> Health:
     """Return a worker's health at `now` (unix seconds, on Redis's clock as far as it is known).
 
     `alive`: heartbeat within 3 intervals; `late`: within 12; `lost`: older, and it never said it exited.

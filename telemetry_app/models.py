@@ -156,12 +156,8 @@ class Operation(models.Model):
             # the operations of a run, newest first
             models.Index(fields=["run", "-at", "-id"], name="operation_by_run"),
             # failures over all runs, and of a run
-            models.Index(
-                fields=["-at", "-id"], name="operation_failed", condition=models.Q(status="failed")
-            ),
-            models.Index(
-                fields=["run", "-at"], name="operation_failed_by_run", condition=models.Q(status="failed")
-            ),
+            models.Index(fields=["-at", "-id"], name="operation_failed", condition=models.Q(status="failed")),
+            models.Index(fields=["run", "-at"], name="operation_failed_by_run", condition=models.Q(status="failed")),
         ]
 
     def __str__(self) -> str:

@@ -101,8 +101,7 @@ def read_runs(run_ids: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[
     replies = _pipeline([command for run_id in run_ids for command in _run_commands(run_id, newest)])
     size = len(_run_commands("", newest))
     return {
-        run_id: _live_run(run_id, replies[index * size : (index + 1) * size])
-        for index, run_id in enumerate(run_ids)
+        run_id: _live_run(run_id, replies[index * size : (index + 1) * size]) for index, run_id in enumerate(run_ids)
     }
 
 

@@ -138,5 +138,3 @@ def worker_values(record: WorkerRecord, heartbeat_at: float) -> dict[str, Any]:
         "runs": list(record.runs),
         "record": dataclasses.asdict(record),
     }
-
-

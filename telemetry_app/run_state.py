@@ -190,7 +190,9 @@ def _queued(facts: RunFacts) -> Iterator[Condition]:
     if waiting and unanswered:
         busy = [w.record for w in _own_workers(facts) if w.record.current and w.health is Health.ALIVE]
         doing = f"; {busy[0].worker} is busy with {busy[0].current.operation}" if busy and busy[0].current else ""
-        yield Condition("queued", facts.ledger.last_enqueued_at, (f"{waiting} requests wait and none popped them{doing}",))
+        yield Condition(
+            "queued", facts.ledger.last_enqueued_at, (f"{waiting} requests wait and none popped them{doing}",)
+        )
 
 
 def _sampling(facts: RunFacts) -> Iterator[Condition]:

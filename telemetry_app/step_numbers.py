@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from workers_client.wire import OPTIM_STEP, OpRecord, Status
 
 
-def number_steps(
-    records: Iterable[OpRecord], *, steps_completed: int | None = None
-) -> list[tuple[int, OpRecord]]:
+def number_steps(records: Iterable[OpRecord], *, steps_completed: int | None = None) -> list[tuple[int, OpRecord]]:
     """Pair each record with its step, oldest record first.
 
     Stamped records keep their stamp. Among records without one, each successful `optim_step`, in order of finish

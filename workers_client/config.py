@@ -1,0 +1,91 @@
+"""Arguments of `start()`, checked, with the environment's values where an argument is left out.
+
+The one module of the package that reads the environment, and only when `start()` asks.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from workers_client import wire
+from workers_client.exceptions import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+REDIS_SCHEMES = ("redis", "rediss", "unix")
+
+
+@dataclass(frozen=True)
+class Config:
+    """How one process records. Times in seconds, sizes in bytes."""
+
+    role: str
+    redis_url: str | None
+    interval_seconds: float = wire.HEARTBEAT_INTERVAL_SECONDS
+    max_records: int = 50_000
+    max_bytes: int = 64 * 1024 * 1024
+    socket_timeout: float = 1.0
+
+
+def make_config(
+    role: str,
+    *,
+    redis_url: str | None,
+    interval_seconds: float,
+    max_records: int,
+    max_bytes: int,
+    socket_timeout: float,
+) -> Config:
+    """Check the arguments of `start()`; `REDIS_URL` of the environment stands in for a missing URL.
+
+    Raises:
+        ConfigurationError: an argument breaks a rule; the message names it, its value and the rule.
+    """
+    if role not in {known.value for known in wire.Role}:
+        raise ConfigurationError(f"role={role!r} must be one of {', '.join(known.value for known in wire.Role)}.")
+    _require_positive("interval_seconds", interval_seconds)
+    _require_positive("socket_timeout", socket_timeout)
+    _require_positive("max_records", max_records)
+    _require_positive("max_bytes", max_bytes)
+    if redis_url is not None and urlsplit(redis_url).scheme not in REDIS_SCHEMES:
+        raise ConfigurationError(f"redis_url={redis_url!r} must start with redis://, rediss:// or unix://.")
+    return Config(
+        role=str(role),
+        redis_url=redis_url or _environment_url(),
+        interval_seconds=float(interval_seconds),
+        max_records=int(max_records),
+        max_bytes=int(max_bytes),
+        socket_timeout=float(socket_timeout),
+    )
+
+
+def is_recording_rank(rank: int | None) -> bool:
+    """Return whether this process records: rank 0 alone of a multi-rank trainer (`RANK`, or the argument)."""
+    if rank is not None:
+        return rank == 0
+    named = os.environ.get("RANK", "").strip()
+    if not named:
+        return True
+    if not named.isdecimal():
+        logger.warning("RANK=%r is no whole number; recording as rank 0", named)
+        return True
+    return int(named) == 0
+
+
+def _environment_url() -> str | None:
+    url = os.environ.get("REDIS_URL", "").strip()
+    if not url:
+        return None
+    if urlsplit(url).scheme not in REDIS_SCHEMES:
+        logger.warning("REDIS_URL must start with redis://, rediss:// or unix://; nothing is recorded")
+        return None
+    return url
+
+
+def _require_positive(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise ConfigurationError(f"{name}={value!r} must be a number above 0.")

@@ -1,0 +1,61 @@
+"""The ends of a process: a last flush at a normal exit, and a new worker in each child of a fork.
+
+No signal handler is installed. `close()` is the contract, what is registered here is the net.
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing.process
+import os
+import sys
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workers_client.core import Core
+
+CLOSE_SECONDS = 5.0
+_registered_pids: set[int] = set()
+
+
+def register_process_exit(core: Core) -> None:
+    """Have `core` closed when this process ends; a child of `multiprocessing` skips `atexit` but runs finalizers."""
+    if os.getpid() in _registered_pids:
+        return
+    _registered_pids.clear()  # of a parent before the fork
+    _registered_pids.add(os.getpid())
+    if multiprocessing.process.parent_process() is not None:
+        from multiprocessing.util import Finalize  # loaded only in children of multiprocessing, which have it
+
+        Finalize(None, close_at_exit, exitpriority=100)
+        return
+    atexit.register(close_at_exit)
+
+
+def close_at_exit() -> None:
+    """Send the last flush of this process's recorder, with why it ended as far as that is known."""
+    import workers_client  # the package's state is looked up at exit: it may be a child's by now
+
+    recorder = workers_client.get_recorder()
+    recorder.close(CLOSE_SECONDS, reason=_reason())
+
+
+def register_fork(core: Core) -> None:
+    """Have the child of a fork begin anew: an empty buffer, its own id, thread and connection."""
+    reference = weakref.ref(core)
+
+    def begin_anew() -> None:
+        found = reference()
+        if found is not None:
+            found.begin_anew_after_fork()
+
+    os.register_at_fork(after_in_child=begin_anew)
+
+
+def _reason() -> str:
+    """Return `exception`, `signal` (Ctrl-C) or `exit`."""
+    kind = getattr(sys, "last_type", None)
+    if kind is None:
+        return "exit"
+    return "signal" if issubclass(kind, KeyboardInterrupt) else "exception"
