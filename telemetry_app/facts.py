@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from telemetry_app.health import Health, worker_health
+from telemetry_app.models import Run
 from telemetry_app.rates import percentile_95
 from telemetry_app.readers import LiveRun, LiveWorkers
 from telemetry_app.run_state import RunFacts, RunVerdict, WorkerFact, run_state
-from workers_client.wire_worker import WorkerRecord
+from workers_client.wire_worker import Ledger, WorkerRecord
 
 
 def health_of(record: WorkerRecord, heartbeat_at: float, now: float) -> Health:
@@ -55,3 +56,10 @@ def state_of_run(
             expected_seconds=expected_seconds,
         )
     )
+
+
+def state_of_row(row: Run, workers: Sequence[WorkerFact], *, now: float) -> RunVerdict:
+    """Return what a run is doing that Redis does not hold: from its totals and last activity."""
+    ledger = Ledger(enqueued=row.enqueued, popped=row.popped, answered=row.answered, delivered=row.delivered)
+    activity = row.last_activity_at.timestamp()
+    return run_state(RunFacts(run_id=row.run_id, now=now, last_activity_at=activity, ledger=ledger, workers=workers))

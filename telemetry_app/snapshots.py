@@ -18,11 +18,12 @@ from django.db import connection, models, transaction
 from django.utils import timezone
 
 from telemetry_app import bulk, partitions, readers, rows
-from telemetry_app.facts import known_workers, state_of_run, typical_seconds
+from telemetry_app.facts import known_workers, state_of_row, state_of_run, typical_seconds
 from telemetry_app.instants import from_unix
 from telemetry_app.ledger_totals import advance
 from telemetry_app.models import Execution, ListCursor, Operation, Run, Sample, Turn, Worker
 from telemetry_app.rates import per_hour
+from telemetry_app.run_state import RunVerdict, WorkerFact
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
 from workers_client import wire
 
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 # A run without new activity is still read for so long: workers flush seconds apart and their clocks differ.
 QUIET_SECONDS = 120.0
+SETTLED_STATES = ("idle", "finished")  # only new activity changes them
 RUNS_PER_READ = 50  # runs read from Redis in one round trip
 # A record outside of this has a wrong clock: it would make partitions without end, or stay the newest for years.
 OLDEST_RECORD = timedelta(days=400)
@@ -93,6 +95,7 @@ def _take(summary: SnapshotSummary, now: datetime) -> None:
             verdict = state_of_run(live, facts_workers, expected_seconds=expected, now=now.timestamp())
             with transaction.atomic():
                 _take_run(live, verdict, summary, now)
+    _age_states(index, known_workers(workers, now.timestamp()), now)
     for workload in readers.read_workload_index():
         with transaction.atomic():
             _take_turns(workload, summary, now)
@@ -101,7 +104,7 @@ def _take(summary: SnapshotSummary, now: datetime) -> None:
 def _active_runs(index: Mapping[str, float], now: datetime) -> list[str]:
     """Return the runs that may have something new, or whose state may change with time alone."""
     stored = dict(Run.objects.filter(run_id__in=index).values_list("run_id", "last_activity_at"))
-    settled = set(Run.objects.filter(run_id__in=index, state__in=("idle", "finished")).values_list("run_id", flat=True))
+    settled = set(Run.objects.filter(run_id__in=index, state__in=SETTLED_STATES).values_list("run_id", flat=True))
     quiet_before = now.timestamp() - QUIET_SECONDS
     return [
         run_id
@@ -110,8 +113,18 @@ def _active_runs(index: Mapping[str, float], now: datetime) -> list[str]:
     ]
 
 
+def _age_states(index: Mapping[str, float], workers: Sequence[WorkerFact], now: datetime) -> None:
+    """Tell the states of runs that Redis no longer holds: quiet for long enough, they are idle, not progressing."""
+    for run in Run.objects.exclude(state__in=SETTLED_STATES).exclude(run_id__in=index):
+        verdict = state_of_row(run, workers, now=now.timestamp())
+        if verdict.state != run.state:
+            run.state, run.state_since = verdict.state, from_unix(verdict.since) or now
+            run.state_reason = "; ".join(verdict.evidence)[:500]
+            run.save(update_fields=["state", "state_since", "state_reason"])
+
+
 # --- One run --------------------------------------------------------------------------------------------------
-def _take_run(live: readers.LiveRun, verdict: Any, summary: SnapshotSummary, now: datetime) -> None:
+def _take_run(live: readers.LiveRun, verdict: RunVerdict, summary: SnapshotSummary, now: datetime) -> None:
     if not _lock(f"run:{live.run_id}"):
         summary.skipped_runs += 1
         return
@@ -165,7 +178,7 @@ def _store_samples(run: Run, records: Sequence[wire.SampleRecord]) -> None:
     run.failures_count += failed
 
 
-def _update_run(run: Run, live: readers.LiveRun, verdict: Any, now: datetime) -> None:
+def _update_run(run: Run, live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> None:
     totals = {name: getattr(run, name) or 0 for name in wire.LEDGER_COUNTS}
     moved = advance(totals, run.ledger_seen, live.ledger)
     for name, total in moved.totals.items():

@@ -1,1 +1,23 @@
-urlpatterns: list = []
+"""Paths of the API. Sub-resources come before the detail route: servers decode `%2F`, so a run id may hold slashes.
+
+What follows `…/runs/` is a run id unless its last part names a sub-resource. No trailing slash, and no redirects.
+"""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
+
+_LIST, _DETAIL = {"get": "list"}, {"get": "retrieve"}
+
+urlpatterns = [
+    path("runs", RunViewSet.as_view(_LIST), name="run-list"),
+    path("runs/<path:run>/steps", RunViewSet.as_view({"get": "steps"}), name="run-steps"),
+    path("runs/<path:run>/operations", RunViewSet.as_view({"get": "operations"}), name="run-operations"),
+    path("runs/<path:run>/failures", RunViewSet.as_view({"get": "failures"}), name="run-failures"),
+    path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
+    path("failures", FailureViewSet.as_view(_LIST), name="failure-list"),
+    path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
+    path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
+]

@@ -1,0 +1,76 @@
+"""A caller's parameters: each is checked, and one that nobody knows is refused with the known ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.http import QueryDict
+from django.utils.dateparse import parse_datetime
+
+from telemetry_app.exceptions import InvalidQueryError
+
+PAGE_SIZE = 50
+MOST_PAGE_SIZE = 500
+PAGING = ("cursor", "page_size")
+LARGEST_NUMBER = 2**53  # what every JSON reader can hold
+
+
+class Parameters:
+    """The query string of one request, of which only `known` names may stand."""
+
+    def __init__(self, query: QueryDict, known: Iterable[str]) -> None:
+        self._query = query
+        names = sorted(known)
+        for name in query:
+            if name not in names:
+                told = f"The known ones are {', '.join(names)}." if names else "There are none."
+                raise InvalidQueryError(name, f"{name!r} is not a parameter of this endpoint. {told}")
+
+    def text(self, name: str) -> str | None:
+        """Return a text, or None where it is missing or empty."""
+        value: str | None = self._query.get(name)
+        if value is not None and ("\x00" in value or len(value) > 1_000):
+            raise InvalidQueryError(name, f"{name} must have at most 1,000 characters and no NUL.")
+        return value or None
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """Return a whole number from 0 on, or the default where it is missing."""
+        raw = self._query.get(name)
+        if raw is None:
+            return default
+        if not raw.isdecimal() or not raw.isascii() or len(raw) > 16 or int(raw) > LARGEST_NUMBER:
+            raise InvalidQueryError(name, f"{name}={raw[:100]!r} must be a whole number, 0 or more.")
+        return int(raw)
+
+    def choice(self, name: str, allowed: Iterable[str], default: str | None = None) -> str | None:
+        """Return one of the allowed words, or the default where it is missing."""
+        raw = self._query.get(name)
+        if raw is None:
+            return default
+        words = list(allowed)
+        if raw not in words:
+            raise InvalidQueryError(name, f"{name}={raw[:100]!r} must be one of {', '.join(words)}.")
+        return str(raw)
+
+    def instant(self, name: str) -> datetime | None:
+        """Return an aware instant, or None where it is missing."""
+        raw = self._query.get(name)
+        if raw is None:
+            return None
+        try:
+            # A "+" of an offset that was not percent-encoded arrives as a space.
+            found = parse_datetime(raw.replace(" ", "+") if "T" in raw else raw)
+        except ValueError:
+            found = None
+        if found is None or found.tzinfo is None:
+            rule = "must be RFC 3339 with its offset, as 2026-11-30T02:40:12Z"
+            raise InvalidQueryError(name, f"{name}={raw[:100]!r} {rule}.")
+        return found
+
+    def page_size(self) -> int:
+        """Return how many results a page holds."""
+        size = self.number("page_size", PAGE_SIZE) or 0
+        if not 1 <= size <= MOST_PAGE_SIZE:
+            raise InvalidQueryError("page_size", f"page_size={size} must be from 1 to {MOST_PAGE_SIZE}.")
+        return size

@@ -1,0 +1,225 @@
+"""The endpoints: parse, call, render. What they answer is made in `telemetry_app.inspection`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import ViewSet
+
+from telemetry_app.api.cursors import decode_cursor, encode_cursor
+from telemetry_app.api.field_paths import select_fields
+from telemetry_app.api.parameters import PAGING, Parameters
+from telemetry_app.exceptions import HistoryUnavailableError
+from telemetry_app.health import Health
+from telemetry_app.inspection import records, runs, workers
+from telemetry_app.inspection.coverage import run_coverage, source_word
+from telemetry_app.inspection.sources import RunSources, or_none_where_live_is_out, run_sources
+from telemetry_app.inspection.steps import DEFAULT_LAST, run_steps, step_fields
+from telemetry_app.instants import rfc3339
+from telemetry_app.models import RunState
+from telemetry_app.readers import read_workers
+from workers_client import wire
+
+
+class RunViewSet(ViewSet):
+    """Runs: the list, one run, its steps, operations and failures."""
+
+    def list(self, request: Request) -> Response:
+        """Answer runs, newest activity first."""
+        known = ("state", "q", "worker", "active_since", "ordering", *PAGING)
+        given = Parameters(request.query_params, known)
+        orderings = [sign + name for name in runs.ORDERINGS for sign in ("", "-")]
+        wanted = runs.RunFilter(
+            state=given.choice("state", RunState.values),
+            q=given.text("q"),
+            worker=given.text("worker"),
+            active_since=given.instant("active_since"),
+            ordering=given.choice("ordering", orderings) or "-last_activity_at",
+        )
+        after = _position(request, given, ((int, float, str), str))
+        now = timezone.now().timestamp()
+        page = runs.list_runs(wanted, runs.RunPosition(*after) if after else None, given.page_size(), now=now)
+        position = [page.next_position.value, page.next_position.run_id] if page.next_position else None
+        return Response(
+            {
+                "count": len(page.results),
+                "total_matching": page.total_matching,
+                "next": _next(request, position),
+                "as_of": rfc3339(now),
+                "coverage": {"live": page.live, "history": page.has_history},
+                "results": page.results,
+            }
+        )
+
+    def retrieve(self, request: Request, run: str) -> Response:
+        """Answer all about one run."""
+        Parameters(request.query_params, ())
+        return Response(runs.run_detail(run, now=timezone.now().timestamp()))
+
+    def steps(self, request: Request, run: str) -> Response:
+        """Answer op records grouped by step, newest step last."""
+        given = Parameters(request.query_params, ("last", "before", "fields"))
+        last = given.number("last", DEFAULT_LAST)
+        answer = run_steps(run, last=DEFAULT_LAST if last is None else last, before=given.number("before"))
+        results = [step_fields(group) for group in answer.groups]
+        fields = given.text("fields")
+        if fields is not None:
+            results = select_fields(results, fields)
+        return Response(
+            {
+                "run_id": answer.run_id,
+                "steps_completed": answer.steps_completed,
+                "count": len(results),
+                "next_before": answer.next_before,
+                "as_of": _as_of(answer.coverage),
+                "coverage": answer.coverage,
+                "results": results,
+            }
+        )
+
+    def operations(self, request: Request, run: str) -> Response:
+        """Answer op records, newest first."""
+        given = Parameters(request.query_params, ("status", "operation", "step", "since", "until", *PAGING))
+        wanted = records.OperationFilter(
+            status=given.choice("status", [status.value for status in wire.Status]),
+            operation=given.text("operation"),
+            step=given.number("step"),
+            since=given.instant("since"),
+            until=given.instant("until"),
+        )
+        sources = run_sources(run)
+        page = records.run_operations(sources, wanted, _record_position(request, given), given.page_size())
+        return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=run))
+
+    def failures(self, request: Request, run: str) -> Response:
+        """Answer failed ops and failed sampling answers of the run, newest first."""
+        given = Parameters(request.query_params, PAGING)
+        sources = run_sources(run)
+        page = records.run_failures(sources, _record_position(request, given), given.page_size())
+        return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=run))
+
+
+class FailureViewSet(ViewSet):
+    """Failures over all runs."""
+
+    def list(self, request: Request) -> Response:
+        """Answer failures over all runs, newest first."""
+        given = Parameters(request.query_params, ("since", "error_type", "run", *PAGING))
+        wanted = records.FailureFilter(
+            since=given.instant("since"), error_type=given.text("error_type"), run=given.text("run")
+        )
+        page, is_live = records.all_failures(wanted, _record_position(request, given), given.page_size())
+        coverage = {
+            "live": is_live,
+            "source": source_word(live=page.has_live, stored=page.has_stored),
+            "last_snapshot_at": rfc3339(_newest_snapshot_at()),
+        }
+        return Response(_records_answer(request, page, coverage))
+
+
+class WorkerViewSet(ViewSet):
+    """Workers: the list, and one."""
+
+    def list(self, request: Request) -> Response:
+        """Answer workers, newest heartbeat first."""
+        given = Parameters(request.query_params, ("role", "health", "node", "run", *PAGING))
+        role = given.choice("role", [role.value for role in wire.Role])
+        health = given.choice("health", [health.value for health in Health])
+        node, run = given.text("node"), given.text("run")
+        now = timezone.now().timestamp()
+        answer = workers.known_workers(now=now)
+        matching = [
+            worker
+            for worker in answer.workers
+            if (role is None or worker.record.role == role)
+            and (health is None or worker.health.value == health)
+            and (node is None or worker.record.node == node)
+            and (run is None or run in worker.record.runs)
+        ]
+        after = _position(request, given, ((int, float), str))
+        if after is not None:
+            mark = (-after[0], after[1])
+            matching_behind = [w for w in matching if (-w.heartbeat_at, w.record.worker) > mark]
+        else:
+            matching_behind = matching
+        size = given.page_size()
+        page = matching_behind[:size]
+        more = len(matching_behind) > size
+        return Response(
+            {
+                "count": len(page),
+                "total_matching": len(matching),
+                "next": _next(request, [page[-1].heartbeat_at, page[-1].record.worker] if more else None),
+                "as_of": rfc3339(now),
+                "coverage": {"live": answer.live, "malformed": answer.malformed_count},
+                "results": [workers.worker_fields(worker) for worker in page],
+            }
+        )
+
+    def retrieve(self, request: Request, worker: str) -> Response:
+        """Answer one worker, with its settings, versions, buffer and turns."""
+        Parameters(request.query_params, ())
+        now = timezone.now().timestamp()
+        found = workers.known_worker(worker, now=now)
+        return Response({**workers.worker_detail_fields(found), "as_of": rfc3339(now)})
+
+
+# --- Paging ---------------------------------------------------------------------------------------------------
+def _position(request: Request, given: Parameters, types: tuple[Any, ...]) -> list[Any] | None:
+    raw = given.text("cursor")
+    return decode_cursor(raw, path=request.path, query=request.query_params, types=types) if raw else None
+
+
+def _record_position(request: Request, given: Parameters) -> records.Position | None:
+    found = _position(request, given, ((int, float), str))
+    return records.Position(_from_microseconds(found[0]), found[1]) if found else None
+
+
+def _next(request: Request, position: list[Any] | None) -> str | None:
+    if position is None:
+        return None
+    return encode_cursor(position, path=request.path, query=request.query_params)
+
+
+def _from_microseconds(value: float) -> datetime:
+    return datetime.fromtimestamp(min(max(value, 0), 253_402_300_799_000_000) / 1e6, timezone.get_current_timezone())
+
+
+def _records_answer(
+    request: Request, page: records.RecordsPage, coverage: dict[str, Any], **names: Any
+) -> dict[str, Any]:
+    position = page.next_position
+    mark = [round(position.at.timestamp() * 1e6), position.record_id] if position else None
+    return {
+        **names,
+        "count": len(page.results),
+        "total_matching": page.total_matching,
+        "is_total_capped": page.is_count_capped,
+        "next": _next(request, mark),
+        "as_of": _as_of(coverage),
+        "coverage": coverage,
+        "results": page.results,
+    }
+
+
+# --- Age and coverage of an answer ----------------------------------------------------------------------------
+def _as_of(coverage: dict[str, Any]) -> str | None:
+    """Return the instant an answer speaks of: now where it is live, else that of the newest snapshot."""
+    return rfc3339(timezone.now()) if coverage.get("live") else coverage.get("last_snapshot_at")
+
+
+def _run_coverage(sources: RunSources, page: records.RecordsPage) -> dict[str, Any]:
+    known = or_none_where_live_is_out(read_workers) if sources.live else None
+    source = source_word(live=page.has_live and sources.live is not None, stored=page.has_stored)
+    return run_coverage(sources, known.records.values() if known else (), source=source)
+
+
+def _newest_snapshot_at() -> datetime | None:
+    try:
+        return records.newest_snapshot_at()
+    except HistoryUnavailableError:
+        return None

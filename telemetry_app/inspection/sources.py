@@ -1,0 +1,128 @@
+"""The two sources of one run, each of which may be out: what Redis holds now, and the row that PostgreSQL keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from django.db import DatabaseError
+
+from telemetry_app import readers
+from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
+from telemetry_app.ledger_totals import advance
+from telemetry_app.models import ListCursor, Run
+from telemetry_app.step_numbers import count_unstamped_steps
+from workers_client import wire
+
+T = TypeVar("T")
+
+
+def or_none_where_live_is_out(read: Callable[[], T]) -> T | None:
+    """Return what `read` returns, or None where Redis can't be asked: the caller says so in its answer."""
+    try:
+        return read()
+    except LiveDataUnavailableError:
+        return None
+
+
+def history(query: Callable[[], T]) -> T:
+    """Run a query of PostgreSQL.
+
+    Raises:
+        HistoryUnavailableError: PostgreSQL can't be asked.
+    """
+    try:
+        return query()
+    except DatabaseError as error:
+        raise HistoryUnavailableError(f"PostgreSQL can't be read: {type(error).__name__}") from error
+
+
+@dataclass(slots=True)
+class RunSources:
+    """One run as both sources have it. `live` is None where Redis is out, `row` where history has no such run or is
+    out itself (`has_history` tells which)."""
+
+    run_id: str
+    live: readers.LiveRun | None
+    row: Run | None
+    has_history: bool = True
+    new_operations: list[wire.OpRecord] = field(default_factory=list)  # in Redis, and not in a snapshot yet
+    new_samples: list[wire.SampleRecord] = field(default_factory=list)
+
+    @property
+    def steps_completed(self) -> int:
+        """Successful `optim_step`s of the run."""
+        stored = self.row.steps_completed if self.row else 0
+        counted = stored + count_unstamped_steps(self.new_operations)
+        return max(counted, self.live.steps_completed if self.live else 0)
+
+    @property
+    def ledger_totals(self) -> dict[str, int]:
+        """The ledger over the run's whole life: what the newest snapshot has, and what Redis counted since."""
+        stored = {name: getattr(self.row, name) or 0 for name in wire.LEDGER_COUNTS} if self.row else {}
+        if self.live is None:
+            return stored
+        return dict(advance(stored, self.row.ledger_seen if self.row else {}, self.live.ledger).totals)
+
+    @property
+    def malformed_count(self) -> int:
+        """Elements of the run's lists that were no usable record."""
+        stored = self.row.malformed_count if self.row else 0
+        return max(stored, self.live.malformed_count if self.live else 0)
+
+    @property
+    def missing_records(self) -> int:
+        """Op records that are known to exist and that neither Redis nor PostgreSQL holds."""
+        totals = self.ledger_totals
+        tells = (self.live and self.live.ledger.recorded is not None) or (self.row and self.row.recorded is not None)
+        written = totals.get("recorded", 0) if tells else totals.get("answered", 0)
+        held = (self.row.operations_count if self.row else 0) + len(self.new_operations)
+        return max(0, written - held - self.malformed_count)
+
+
+def run_sources(run_id: str) -> RunSources:
+    """Read one run from both sources.
+
+    Raises:
+        NotFoundError: both could be asked and neither knows the run.
+        LiveDataUnavailableError: neither can be asked, or Redis is out and history does not know the run.
+    """
+    live = or_none_where_live_is_out(lambda: readers.read_run(run_id))
+    sources = RunSources(run_id, live, None)
+    try:
+        sources.row = history(lambda: Run.objects.filter(run_id=run_id).first())
+        cursors = history(lambda: _cursors(run_id)) if sources.row else {}
+    except HistoryUnavailableError:
+        sources.has_history, cursors = False, {}
+    if live is not None:
+        sources.new_operations = _behind(live.operations.records, cursors.get(wire.operations_key(run_id)))
+        sources.new_samples = _behind(live.samples.records, cursors.get(wire.samples_key(run_id)))
+    _require_something(sources)
+    return sources
+
+
+def _require_something(sources: RunSources) -> None:
+    if sources.row is not None or (sources.live is not None and sources.live.exists):
+        return
+    if sources.live is None:
+        raise LiveDataUnavailableError(f"Redis can't be read, and history has no run {sources.run_id!r}.")
+    if not sources.has_history:
+        raise HistoryUnavailableError(f"PostgreSQL can't be read, and Redis has no run {sources.run_id!r}.")
+    raise NotFoundError(f"There is no run {sources.run_id!r}.")
+
+
+def _cursors(run_id: str) -> dict[str, str]:
+    keys = [wire.operations_key(run_id), wire.samples_key(run_id)]
+    return dict(ListCursor.objects.filter(list_key__in=keys).values_list("list_key", "newest_record_id"))
+
+
+R = TypeVar("R", wire.OpRecord, wire.SampleRecord)
+
+
+def _behind(records: list[R], newest_record_id: str | None) -> list[R]:
+    """Return the records behind the one a snapshot took last; all where it is not among them."""
+    for index in range(len(records) - 1, -1, -1):
+        if newest_record_id and records[index].identity == newest_record_id:
+            return records[index + 1 :]
+    return records
