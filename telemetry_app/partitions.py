@@ -68,7 +68,7 @@ def existing_days(table: str) -> set[date]:
             [table],
         )
         names = [row[0] for row in cursor.fetchall()]
-    return {datetime.strptime(found[1], "%Y%m%d").date() for name in names if (found := _NAME.search(name))}
+    return {date.fromisoformat(found[1]) for name in names if (found := _NAME.search(name))}
 
 
 def ensure_days(model: type[models.Model], days: Iterable[date]) -> list[date]:

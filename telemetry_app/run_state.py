@@ -6,6 +6,7 @@ late one alone is no death, and a poll counts as nothing.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -207,7 +208,7 @@ def _progressing(facts: RunFacts) -> Iterator[Condition]:
     if newest is None or _all_exited(facts):
         return
     ended = sorted(record.at for record in facts.operations)
-    pace = percentile_95([after - before for before, after in zip(ended, ended[1:], strict=False)])
+    pace = percentile_95([after - before for before, after in itertools.pairwise(ended)])
     age = facts.now - newest
     if age <= max(PROGRESS_FLOOR_SECONDS, STUCK_FACTOR * min(pace or 0.0, IDLE_SECONDS / STUCK_FACTOR)):
         yield Condition("progressing", None, (f"the newest op or sample finished {max(0.0, age):.0f} s ago",))

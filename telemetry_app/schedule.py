@@ -1,4 +1,4 @@
-"""The periodic tasks an operator finds in the admin: created once after migrating, and theirs to change from then on."""
+"""The periodic tasks an operator finds in the admin: created after the first migration, then theirs to change."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Flusher:
         if not self._failures:
             return self._interval_seconds * random.uniform(0.9, 1.0)
         back_off = min(BACK_OFF_LIMIT_SECONDS, BACK_OFF_SECONDS * 2 ** min(self._failures - 1, 10))
-        return back_off * random.uniform(0.5, 1.0)
+        return float(back_off) * random.uniform(0.5, 1.0)
 
     # --- One flush --------------------------------------------------------------------------------------------
     def flush(self, timeout: float | None) -> bool:

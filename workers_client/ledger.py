@@ -7,6 +7,7 @@ Totals (the ledger, the step counts) are folded and never dropped; records go to
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -99,7 +100,7 @@ class Fold:
         self._numbers = 0
         self._enqueued, self._popped, self._answered = RecentIds(), RecentIds(), RecentIds()
         self._delivered, self._ran = RecentIds(), RecentIds()
-        self._handlers = {
+        self._handlers: dict[str, Callable[..., None]] = {
             ENQUEUED: self._enqueue,
             POPPED: self._pop,
             OP: self._op,

@@ -130,7 +130,7 @@ OPTIM_STEP = "optim_step"
 FORWARD = "forward"
 FORWARD_BACKWARD = "forward_backward"
 SAMPLE = "sample"
-# Ops that train: one of them after the newest `optim_step` opens the next step, any other op belongs to the step before.
+# Ops that train: one of them after the newest `optim_step` opens the next step; others belong to the step before.
 TRAINING_OPERATIONS = frozenset({FORWARD_BACKWARD, OPTIM_STEP})
 SHUTDOWN_REQUEST_ID = "SHUTDOWN_SENTINEL"  # `shutdown_workers`: belongs to no run and is never counted
 ENQUEUED_AT_ENTRY = "openrl-enqueued-at"  # the entry of a command's trace_context that holds its enqueue time

@@ -25,8 +25,8 @@ def select_fields(steps: Sequence[Mapping[str, Any]], raw: str) -> list[dict[str
     paths = [path.strip() for path in raw.split(",") if path.strip()]
     if len(paths) > MOST_PATHS:
         raise InvalidQueryError("fields", f"fields has {len(paths)} paths; {MOST_PATHS} are allowed.")
-    known = {path: parts for path, parts in _known_paths(steps)}
-    chosen = [("step",)]
+    known = dict(_known_paths(steps))
+    chosen: list[tuple[str, ...]] = [("step",)]
     for path in paths:
         parts = known.get(path) or (None if steps else _well_formed(path))
         if parts is None:

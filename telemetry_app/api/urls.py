@@ -5,11 +5,15 @@ What follows `…/runs/` is a run id unless its last part names a sub-resource. 
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.urls import path
 
 from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
 
-_LIST, _DETAIL = {"get": "list"}, {"get": "retrieve"}
+Actions = dict[str, Any]
+_LIST: Actions = {"get": "list"}
+_DETAIL: Actions = {"get": "retrieve"}
 
 urlpatterns = [
     path("runs", RunViewSet.as_view(_LIST), name="run-list"),

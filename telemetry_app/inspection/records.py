@@ -87,7 +87,7 @@ def run_failures(sources: RunSources, after: Position | None, size: int) -> Reco
     numbered = number_steps(sources.new_operations, steps_completed=sources.steps_completed)
     live = [failure_fields(record, step) for step, record in numbered if record.status == wire.Status.FAILED.value]
     live += [sample_failure_fields(record) for record in sources.new_samples if isinstance(record, wire.SampleFailure)]
-    stored = [
+    stored: list[Stored] = [
         (Operation.objects.of_run(sources.run_id).failed(), _stored_failure_fields),
         (Sample.objects.of_run(sources.run_id).failed(), _stored_sample_failure_fields),
     ]
@@ -115,7 +115,7 @@ def all_failures(wanted: FailureFilter, after: Position | None, size: int) -> tu
     conditions &= Q(run_id=wanted.run) if wanted.run else Q()
     live = or_none_where_live_is_out(_fresh_failures)
     shown = [item for item in live or [] if _admits_failure(wanted, item)]
-    stored = [
+    stored: list[Stored] = [
         (Operation.objects.failed().filter(conditions), _stored_failure_fields),
         (Sample.objects.failed().filter(conditions), _stored_sample_failure_fields),
     ]

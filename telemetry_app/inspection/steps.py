@@ -65,9 +65,7 @@ def answer_steps(
         run_id=sources.run_id,
         steps_completed=sources.steps_completed,
         groups=shown,
-        next_before=shown[0].step
-        if shown and (len(groups) > last or shown[0].step > 0) and shown[0].step > 0
-        else None,
+        next_before=shown[0].step if shown and shown[0].step > 0 else None,
         coverage=run_coverage(
             sources,
             workers.records.values() if workers else (),
