@@ -1,0 +1,1 @@
+"""Examples to copy from: programs that record through `workers_client`."""
