@@ -163,8 +163,10 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "admin:login"
 
 STATIC_URL = "static/"
-STATIC_ROOT = VAR_DIR / "static"
-WHITENOISE_USE_FINDERS = True  # pages work before `collectstatic`, which a production deployment may run
+STATIC_ROOT = env.str("STATIC_ROOT", default=None)  # for a deployment that runs `collectstatic`
+WHITENOISE_USE_FINDERS = (
+    STATIC_ROOT is None
+)  # else straight from the applications, which needs no step before the start
 
 # --- Security -------------------------------------------------------------------------------------------------
 BEHIND_TLS = _switch("BEHIND_TLS", default=False)  # set where a proxy ends TLS in front of the site
