@@ -7,6 +7,7 @@ from typing import Any
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
 
 from openrl_site import locations
 from openrl_site.database_urls import django_database
@@ -201,6 +202,38 @@ UNFOLD: dict[str, Any] = {
     "SITE_SYMBOL": "monitoring",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",
+    "SIDEBAR": {
+        "show_search": False,
+        "show_all_applications": False,
+        "navigation": [
+            {
+                "title": "Telemetry",
+                "items": [
+                    {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
+                    for title, icon, name in (
+                        ("Fleet", "monitoring", "index"),
+                        ("Runs", "model_training", "telemetry_app_run_changelist"),
+                        ("Workers", "memory", "telemetry_app_worker_changelist"),
+                        ("Failed ops", "error", "telemetry_app_failedoperation_changelist"),
+                        ("Failed samples", "sms_failed", "telemetry_app_failedsample_changelist"),
+                    )
+                ],
+            },
+            {
+                "title": "Upkeep",
+                "items": [
+                    {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
+                    for title, icon, name in (
+                        ("Executions", "history", "telemetry_app_execution_changelist"),
+                        ("Periodic tasks", "schedule", "django_celery_beat_periodictask_changelist"),
+                        ("Users", "person", "auth_user_changelist"),
+                        ("API tokens", "key", "authtoken_tokenproxy_changelist"),
+                    )
+                ],
+            },
+        ],
+    },
 }
 
 # --- Logs -----------------------------------------------------------------------------------------------------

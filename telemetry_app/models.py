@@ -271,3 +271,35 @@ class Execution(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task} {self.started_at:%Y-%m-%d %H:%M:%S}"
+
+
+class FailedOperation(Operation):
+    """Ops that failed, as the admin lists them."""
+
+    class FailedManager(models.Manager["FailedOperation"]):
+        def get_queryset(self) -> models.QuerySet[FailedOperation]:
+            """Only those that failed."""
+            return super().get_queryset().filter(status=wire.Status.FAILED.value)
+
+    objects = FailedManager()  # type: ignore[misc, assignment]
+
+    class Meta:
+        proxy = True
+        ordering = ["-at", "-id"]
+        verbose_name = "failed op"
+
+
+class FailedSample(Sample):
+    """Sampling requests answered with a failure, as the admin lists them."""
+
+    class FailedManager(models.Manager["FailedSample"]):
+        def get_queryset(self) -> models.QuerySet[FailedSample]:
+            """Only those that failed."""
+            return super().get_queryset().filter(kind="failure")
+
+    objects = FailedManager()  # type: ignore[misc, assignment]
+
+    class Meta:
+        proxy = True
+        ordering = ["-at", "-id"]
+        verbose_name = "failed sampling answer"

@@ -1,0 +1,34 @@
+"""Users, groups and API tokens, in the theme's own clothes."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from rest_framework.authtoken.admin import TokenAdmin as FrameworkTokenAdmin
+from rest_framework.authtoken.models import TokenProxy
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+for _model in (User, Group, TokenProxy):
+    admin.site.unregister(_model)
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, ModelAdmin):
+    """People and machines that may sign in."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+    """What groups of users may do."""
+
+
+@admin.register(TokenProxy)
+class TokenAdmin(FrameworkTokenAdmin, ModelAdmin):
+    """Tokens for the API, one a user."""

@@ -1,0 +1,55 @@
+"""What all lists of recorded things share: history is read-only, and big tables are never counted exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.functional import cached_property
+from unfold.admin import ModelAdmin
+
+COUNTED_ROWS = 10_000  # a list shows at most so many rows; filters reach the others
+
+
+class CappedPaginator(Paginator):
+    """Counts up to 10,000 rows: an exact count of millions takes longer than the page."""
+
+    @cached_property
+    def count(self) -> int:
+        """Rows there are, 10,000 at most."""
+        rows = self.object_list
+        return rows.order_by()[:COUNTED_ROWS].count() if isinstance(rows, QuerySet) else len(rows)
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """A list and pages of what was recorded; nobody adds, changes or deletes it here."""
+
+    paginator = CappedPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    list_before_template = "telemetry_app/freshness.html"
+    actions = None
+
+    class Media:
+        css = {"all": ["telemetry_app/pages.css"]}
+        js = ["telemetry_app/refresh.js"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Nobody."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Nobody."""
+        return False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list with how old its data are."""
+        from telemetry_app.admin.freshness import history_freshness  # it imports models, which load after this
+
+        return super().changelist_view(request, {**(extra_context or {}), "freshness": history_freshness()})

@@ -1,0 +1,152 @@
+"""Runs: the list, and the page of one run with its newest steps, failures and workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import RangeDateTimeFilter
+from unfold.decorators import display
+
+from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
+from telemetry_app.inspection.records import run_failures
+from telemetry_app.inspection.runs import detail_fields
+from telemetry_app.inspection.sources import or_none_where_live_is_out, run_sources
+from telemetry_app.inspection.steps import answer_steps, step_fields
+from telemetry_app.models import Run
+from telemetry_app.readers import read_workers
+from telemetry_app.templatetags.telemetry import ago, badge, figure, short
+
+SHOWN_STEPS = 20
+SHOWN_FAILURES = 10
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    """Runs, newest activity first."""
+
+    list_display = (
+        "shown_id", "shown_state", "shown_steps", "shown_rate", "shown_activity", "shown_failures", "shown_missing",
+    )  # fmt: skip
+    list_display_links = ("shown_id",)
+    list_filter = ("state", ("last_activity_at", RangeDateTimeFilter))
+    list_filter_submit = True
+    search_fields = ("run_id",)
+    search_help_text = "Any part of a run's id"
+    ordering = ("-last_activity_at", "run_id")
+    change_form_template = "telemetry_app/run.html"
+
+    @display(description="Run", ordering="run_id")
+    def shown_id(self, run: Run) -> SafeString:
+        """The id, with its middle left out where it is long."""
+        return short(run.run_id)
+
+    @display(description="State", ordering="state")
+    def shown_state(self, run: Run) -> SafeString:
+        """The state as a coloured word."""
+        return badge(run.state)
+
+    @display(description="Steps", ordering="steps_completed")
+    def shown_steps(self, run: Run) -> str:
+        """Successful optim_steps."""
+        return figure(run.steps_completed)
+
+    @display(description="Steps an hour", ordering="steps_per_hour")
+    def shown_rate(self, run: Run) -> str:
+        """The newest steps' rate, a dash where it has none now."""
+        return figure(None if run.steps_per_hour is None else round(run.steps_per_hour))
+
+    @display(description="Last activity", ordering="last_activity_at")
+    def shown_activity(self, run: Run) -> SafeString:
+        """The age of the newest recorded activity."""
+        return ago(run.last_activity_at)
+
+    @display(description="Failures", ordering="failures_count")
+    def shown_failures(self, run: Run) -> str:
+        """Failed ops and failed sampling answers."""
+        return figure(run.failures_count)
+
+    @display(description="Missing records", ordering="missing_records")
+    def shown_missing(self, run: Run) -> str:
+        """Records that are known to exist and were never seen."""
+        return figure(run.missing_records)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show one run."""
+        if not self.has_view_permission(request):
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        run_id = admin.utils.unquote(object_id or "")
+        context = {
+            **self.admin_site.each_context(request),
+            **run_page(run_id),
+            "title": run_id,
+            "opts": self.opts,
+            "media": self.media,
+            "list_url": reverse("admin:telemetry_app_run_changelist"),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, self.change_form_template, context)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        """All runs, without the columns that the list does not show."""
+        return super().get_queryset(request).defer("ledger_seen")
+
+
+def run_page(run_id: str) -> dict[str, Any]:
+    """Return what the page of one run shows, each source read once.
+
+    Raises:
+        Http404: there is no such run.
+    """
+    try:
+        sources = run_sources(run_id)
+    except NotFoundError as error:
+        raise Http404(str(error)) from error
+    except (LiveDataUnavailableError, HistoryUnavailableError) as error:
+        return {"outage": str(error)}
+    workers = or_none_where_live_is_out(read_workers) if sources.live else None
+    steps = answer_steps(sources, workers, last=SHOWN_STEPS)
+    shown = [step_fields(group) for group in reversed(steps.groups)]
+    failures = run_failures(sources, None, SHOWN_FAILURES)
+    return {
+        "run": detail_fields(sources, workers, now=timezone.now().timestamp()),
+        "steps": [_step_row(step) for step in shown],
+        "metric_names": _metric_names(shown),
+        "steps_shown": len(shown),
+        "failures": failures.results,
+        "failures_total": failures.total_matching,
+        "coverage": steps.coverage,
+    }
+
+
+def _step_row(step: dict[str, Any]) -> dict[str, Any]:
+    """Return a step with one line an op: seconds, queue, and each metric's newest value or what it was instead."""
+    operations = [
+        {
+            "name": name,
+            **{key: group[key] for key in ("count", "failures", "seconds", "queue_seconds")},
+            "metrics": [
+                {"name": metric, "value": spread.get("last"), "nonfinite": group["nonfinite"].get(metric, 0)}
+                for metric, spread in sorted(group["metrics"].items())
+            ],
+        }
+        for name, group in step["operations"].items()
+    ]
+    return {**step, "operations": operations}
+
+
+def _metric_names(steps: list[dict[str, Any]]) -> list[str]:
+    return sorted({name for step in steps for group in step["operations"].values() for name in group["metrics"]})

@@ -1,0 +1,122 @@
+"""Workers: the list with their health, and the page of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.exceptions import LiveDataUnavailableError, NotFoundError
+from telemetry_app.health import Health
+from telemetry_app.inspection.workers import known_worker, worker_detail_fields
+from telemetry_app.models import Worker
+from telemetry_app.templatetags.telemetry import ago, badge, figure, short
+
+
+class HealthFilter(admin.SimpleListFilter):
+    """Workers by their health now."""
+
+    title = "health"
+    parameter_name = "health"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """The four healths."""
+        return [(health.value, health.value) for health in Health]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> QuerySet[Worker]:
+        """Those of the chosen health."""
+        return queryset.filter(health=self.value()) if self.value() else queryset
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """Workers, newest heartbeat first."""
+
+    list_display = (
+        "shown_worker", "role", "shown_health", "shown_phase", "shown_heartbeat", "shown_progress",
+        "shown_outstanding", "node",
+    )  # fmt: skip
+    list_display_links = ("shown_worker",)
+    list_filter = ("role", HealthFilter)
+    search_fields = ("worker", "pod", "node", "host")
+    search_help_text = "Any part of a worker's id, pod, node or host"
+    ordering = ("-last_heartbeat_at", "worker")
+    change_form_template = "telemetry_app/worker.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
+        """All workers, with their health now."""
+        return super().get_queryset(request).with_health(timezone.now())
+
+    @display(description="Worker", ordering="worker")
+    def shown_worker(self, worker: Worker) -> SafeString:
+        """The id, with its middle left out where it is long."""
+        return short(worker.worker)
+
+    @display(description="Health", ordering="health")
+    def shown_health(self, worker: Any) -> SafeString:
+        """The health as a coloured word."""
+        return badge(worker.health)
+
+    @display(description="Phase", ordering="phase")
+    def shown_phase(self, worker: Worker) -> SafeString:
+        """What it did when it was heard last, and what it runs."""
+        current = worker.record.get("current") or {}
+        doing = f"{worker.phase or '–'}".replace("_", " ")
+        return format_html('{} <span class="t-muted">{}</span>', doing, current.get("operation", ""))
+
+    @display(description="Last heartbeat", ordering="last_heartbeat_at")
+    def shown_heartbeat(self, worker: Worker) -> SafeString:
+        """The age of its newest heartbeat."""
+        return ago(worker.last_heartbeat_at)
+
+    @display(description="Last progress", ordering="last_progress_at")
+    def shown_progress(self, worker: Worker) -> SafeString:
+        """The age of its newest finished op or answer."""
+        return ago(worker.last_progress_at)
+
+    @display(description="Open requests")
+    def shown_outstanding(self, worker: Worker) -> str:
+        """Requests it holds unanswered."""
+        return figure(sum(work["count"] for work in worker.record.get("outstanding", ())))
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show one worker."""
+        if not self.has_view_permission(request):
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        worker = admin.utils.unquote(object_id or "")
+        context = {
+            **self.admin_site.each_context(request),
+            **_worker_page(worker),
+            "title": worker,
+            "opts": self.opts,
+            "media": self.media,
+            "list_url": reverse("admin:telemetry_app_worker_changelist"),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, self.change_form_template, context)
+
+
+def _worker_page(worker: str) -> dict[str, Any]:
+    try:
+        fields = worker_detail_fields(known_worker(worker, now=timezone.now().timestamp()))
+    except NotFoundError as error:
+        raise Http404(str(error)) from error
+    except LiveDataUnavailableError as error:
+        return {"outage": str(error)}
+    named = ("host", "pid", "node", "pod", "pod_uid", "parent", "interval_seconds")
+    return {"worker": fields, "process": {name: fields[name] for name in named if fields[name] is not None}}

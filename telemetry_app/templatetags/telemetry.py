@@ -1,0 +1,104 @@
+"""How pages write ages, durations, numbers and states."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.contrib.admin.utils import quote
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from telemetry_app.health import Health
+from telemetry_app.models import RunState
+
+register = template.Library()
+
+# Tones say how bad a word is; each state has its word and a mark of its own, so that colour never stands alone.
+_TONES = {
+    RunState.LOST.value: "bad", RunState.STUCK.value: "bad", RunState.FAILING.value: "bad",
+    RunState.DIVERGING.value: "bad", RunState.WAITING_FOR_GPU.value: "wait", RunState.QUEUED.value: "wait",
+    RunState.SAMPLING.value: "good", RunState.PROGRESSING.value: "good", RunState.WAITING_FOR_CLIENT.value: "calm",
+    RunState.IDLE.value: "calm", RunState.FINISHED.value: "calm",
+    Health.ALIVE.value: "good", Health.LATE.value: "wait", Health.LOST.value: "bad", Health.EXITED.value: "calm",
+    "failed": "bad", "succeeded": "good", "cancelled": "calm",
+}  # fmt: skip
+_MARKS = {"bad": "▲", "wait": "◆", "good": "●", "calm": "○"}
+
+
+@register.filter
+def badge(word: str | None) -> SafeString:
+    """Write a state or a health as a coloured word with a mark."""
+    if not word:
+        return format_html('<span class="t-muted">–</span>')
+    tone = _TONES.get(str(word), "calm")
+    return format_html(
+        '<span class="t-badge t-{}"><span aria-hidden="true">{}</span> {}</span>',
+        tone, _MARKS[tone], str(word).replace("_", " "),
+    )  # fmt: skip
+
+
+@register.filter
+def ago(instant: Any) -> SafeString:
+    """Write an instant as its age, with the instant itself (UTC) on hover."""
+    moment = _moment(instant)
+    if moment is None:
+        return format_html('<span class="t-muted">–</span>')
+    age = (timezone.now() - moment).total_seconds()
+    shown = f"in {duration(-age)}" if age < -1 else f"{duration(max(0.0, age), whole=True)} ago"
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        moment.isoformat(), moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"), shown,
+    )  # fmt: skip
+
+
+@register.filter
+def duration(seconds: Any, whole: bool = False) -> str:
+    """Write seconds with the unit that suits them: `12 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d`."""
+    if not isinstance(seconds, (int, float)):
+        return "–"
+    if seconds < 1 and not whole:
+        return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 or seconds == 0 else f"{seconds * 1e6:.0f} µs"
+    if seconds < 60:
+        return f"{seconds:.0f} s" if whole else f"{seconds:.1f} s"
+    total = round(seconds)
+    for size, unit, below, smaller in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if total >= size:
+            rest = total % size // below
+            return f"{total // size} {unit} {rest} {smaller}" if rest else f"{total // size} {unit}"
+    return f"{total} s"
+
+
+@register.filter
+def figure(value: Any) -> str:
+    """Write a number with four significant digits, or a dash for none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "–"
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
+        return f"{int(value):,}".replace(",", " ")  # a narrow space
+    return f"{value:.4g}"
+
+
+@register.filter
+def short(text: Any, length: int = 40) -> SafeString:
+    """Write a long id with its middle left out, whole on hover."""
+    words = str(text or "")
+    if len(words) <= length:
+        return format_html('<span class="t-id">{}</span>', words)
+    half = (length - 1) // 2
+    return format_html('<span class="t-id" title="{}">{}…{}</span>', words, words[:half], words[-half:])
+
+
+def _moment(instant: Any) -> datetime | None:
+    if isinstance(instant, datetime):
+        return instant
+    return parse_datetime(instant) if isinstance(instant, str) else None
+
+
+@register.filter
+def admin_quote(key: Any) -> str:
+    """Write a primary key as the admin's URLs want it."""
+    return str(quote(key))
