@@ -22,6 +22,13 @@ class RequestFailedError(Exception):
     """A request was answered with a failure."""
 
 
+def succeeded(result: Result) -> Result:
+    """Return the result, or raise RequestFailedError where it is a failure."""
+    if has_failed(result):
+        raise RequestFailedError(str(result.get("error_message")))
+    return result
+
+
 class ApiClient:
     """One run's connection to the API server."""
 
@@ -39,7 +46,7 @@ class ApiClient:
         """
         body = {"model_id": self._run_id, "payload": payload}
         deadline = time.monotonic() + self._request_timeout
-        return str(_succeeded(self._post(endpoint, body, deadline)[1])["request_id"])
+        return str(succeeded(self._post(endpoint, body, deadline)[1])["request_id"])
 
     def result(self, request_id: str) -> Result:
         """Wait for the result of a command.
@@ -48,17 +55,38 @@ class ApiClient:
             AnswerTimeoutError: there is none in time.
             RequestFailedError: the result is a failure.
         """
+        return succeeded(self._wait(request_id, time.monotonic() + self._request_timeout))
+
+    def results(self, request_ids: list[str]) -> list[Result]:
+        """Wait for the results of commands that were sent together; failures are among them.
+
+        All that have an answer are fetched, so that none is left undelivered because of another.
+
+        Raises:
+            AnswerTimeoutError: at least one has none in time.
+        """
         deadline = time.monotonic() + self._request_timeout
-        while True:
-            status, result = self._post("retrieve_future", {"request_id": request_id}, deadline)
-            if status != _TRY_AGAIN:
-                return _succeeded(result)
-            if time.monotonic() > deadline:
-                raise AnswerTimeoutError(f"no answer in {self._request_timeout:g} s")
+        results, missing = [], None
+        for request_id in request_ids:
+            try:
+                results.append(self._wait(request_id, deadline))
+            except AnswerTimeoutError as error:
+                missing = error
+        if missing is not None:
+            raise missing
+        return results
 
     def call(self, endpoint: str, payload: dict[str, Any]) -> Result:
         """Send a command and wait for its result; raises what `submit` and `result` raise."""
         return self.result(self.submit(endpoint, payload))
+
+    def _wait(self, request_id: str, deadline: float) -> Result:
+        while True:
+            status, result = self._post("retrieve_future", {"request_id": request_id}, deadline)
+            if status != _TRY_AGAIN:
+                return result
+            if time.monotonic() > deadline:
+                raise AnswerTimeoutError(f"no answer in {self._request_timeout:g} s")
 
     def _post(self, endpoint: str, body: dict[str, Any], deadline: float) -> tuple[int, dict[str, Any]]:
         """Return status and answer; an API server that is not there (yet, or again) is tried until the deadline."""
@@ -72,9 +100,3 @@ class ApiClient:
                 if time.monotonic() > deadline:
                     raise AnswerTimeoutError(f"API server: {type(error).__name__}") from error
                 time.sleep(_RETRY_SECONDS)
-
-
-def _succeeded(result: Result) -> Result:
-    if has_failed(result):
-        raise RequestFailedError(str(result.get("error_message")))
-    return result

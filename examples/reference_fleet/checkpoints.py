@@ -25,20 +25,23 @@ class Checkpoints:
             ValueError: the reference is none.
         """
         run_id, kind, revision = _parts(reference)
-        if kind != "sampler_weights" or not revision.isalnum():
+        if kind != "sampler_weights" or not revision.isdecimal():
             raise ValueError(f"{reference!r} is no reference to sampler weights")
         return self._root / quote(run_id, safe="") / kind / f"{revision}.npz"
 
-    def remove_revisions_before(self, reference: str, *, keep: int) -> None:
+    def next_reference(self, run_id: str) -> str:
+        """Return the name of a run's next revision: one more than the newest on disk, whoever saved that."""
+        files = self._revisions(run_id)
+        number = int(files[-1].stem) + 1 if files else 1
+        return f"{_SCHEME}{quote(run_id, safe=':')}/sampler_weights/{number:06d}"
+
+    def remove_old_revisions(self, run_id: str, *, keep: int) -> None:
         """Delete the oldest revisions of a run, so that the newest `keep` remain."""
-        files = sorted(self.revision(reference).parent.glob("*.npz"))
-        for file in files[:-keep]:
+        for file in self._revisions(run_id)[:-keep]:
             file.unlink(missing_ok=True)
 
-
-def reference_to(run_id: str, revision: int) -> str:
-    """Return the name that clients and the sampler use for saved weights."""
-    return f"{_SCHEME}{quote(run_id, safe=':')}/sampler_weights/{revision:06d}"
+    def _revisions(self, run_id: str) -> list[Path]:
+        return sorted((self._root / quote(run_id, safe="") / "sampler_weights").glob("*.npz"))
 
 
 def _parts(reference: str) -> tuple[str, str, str]:

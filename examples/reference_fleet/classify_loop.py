@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from examples.reference_fleet.api_client import ApiClient
+from examples.reference_fleet.api_client import ApiClient, succeeded
 from examples.reference_fleet.datasets import DATASETS, as_data
+from examples.reference_fleet.envelope import has_failed
 from examples.reference_fleet.runs import RunPlan
 
 _MICRO_BATCHES = 4
@@ -36,9 +37,12 @@ class ClassifyLoop:
             for _ in range(_MICRO_BATCHES)
         ]
         optim_step = self._api.submit("optim_step", {"adam_params": self._adam})  # queued before the first answer
-        losses = [self._api.result(request_id)["metrics"]["loss:mean"] for request_id in sent]
-        norm = self._api.result(optim_step)["metrics"]["grad_norm:mean"]
-        text = f"loss {np.mean(losses):.3f}, gradient norm {norm:.3f}"
+        *micro_batches, stepped = self._api.results([*sent, optim_step])
+        norm = succeeded(stepped)["metrics"]["grad_norm:mean"]
+        losses = [result["metrics"]["loss:mean"] for result in micro_batches if not has_failed(result)]
+        text = f"loss {sum(losses) / max(1, len(losses)):.3f}, gradient norm {norm:.3f}"
+        if len(losses) < _MICRO_BATCHES:  # the step was made from the others
+            text += f", {_MICRO_BATCHES - len(losses)} forward_backward failed"
         return text + self._evaluate(epoch) if step % _EVALUATION_EVERY_STEPS == 0 else text
 
     def _evaluate(self, epoch: int) -> str:

@@ -13,6 +13,8 @@ from examples.reference_fleet.process import log
 from examples.reference_fleet.runs import RUNS, RunPlan
 
 _SAVE_EVERY_STEPS = 10
+_FIRST_RETRY_SECONDS = 0.5
+_LAST_RETRY_SECONDS = 60.0
 
 
 class Pace:
@@ -43,12 +45,16 @@ class RunClient:
     def run(self) -> None:
         """Train until as many steps are done as the options say."""
         while not self._create_model():
-            pass
-        last = self._last_step()
+            time.sleep(_FIRST_RETRY_SECONDS)
+        last, retry_pause = self._last_step(), _FIRST_RETRY_SECONDS
         while last is None or self._step < last:
             self._pace.wait(self._loop.ops_of(self._step + 1))
             if self._train_step():
                 self._save_if_due()
+                retry_pause = _FIRST_RETRY_SECONDS
+            else:
+                time.sleep(retry_pause)
+                retry_pause = min(2 * retry_pause, _LAST_RETRY_SECONDS)
         log(self._plan.name, f"done after {self._step} steps")
 
     def _create_model(self) -> bool:

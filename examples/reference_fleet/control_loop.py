@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from examples.reference_fleet.api_client import ApiClient
+from examples.reference_fleet.api_client import ApiClient, RequestFailedError, succeeded
+from examples.reference_fleet.envelope import has_failed
 from examples.reference_fleet.policy import advantages
 from examples.reference_fleet.runs import RunPlan
 from examples.reference_fleet.tensors import Array, encode_array
@@ -35,9 +36,11 @@ class ControlLoop:
         data = _as_data(sequences)
         learnt = self._api.submit("forward_backward", {"data": data, "loss_fn": "importance_sampling"})
         optim_step = self._api.submit("optim_step", {"adam_params": self._adam})
-        metrics = self._api.result(learnt)["metrics"]
-        norm = self._api.result(optim_step)["metrics"]["grad_norm:mean"]
-        return f"reward {metrics['reward:mean']:.1f}, gradient norm {norm:.3f}"
+        learnt_result, stepped = self._api.results([learnt, optim_step])
+        norm = succeeded(stepped)["metrics"]["grad_norm:mean"]
+        if has_failed(learnt_result):  # the step was made from nothing
+            return f"forward_backward failed, gradient norm {norm:.3f}"
+        return f"reward {learnt_result['metrics']['reward:mean']:.1f}, gradient norm {norm:.3f}"
 
     def _sample(self, weights: str, step: int, pole_length: float) -> list[dict[str, Any]]:
         sent = [
@@ -53,7 +56,10 @@ class ControlLoop:
             )
             for group in range(_GROUPS)
         ]
-        return [sequence for request_id in sent for sequence in self._api.result(request_id)["sequences"]]
+        answers = [result for result in self._api.results(sent) if not has_failed(result)]
+        if not answers:
+            raise RequestFailedError("no episode was sampled")
+        return [sequence for answer in answers for sequence in answer["sequences"]]
 
 
 def _as_data(sequences: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -106,7 +106,7 @@ def _environment(duty: str) -> dict[str, str]:
     """Return a child's environment: one thread for NumPy, and a name as a pod would have it."""
     return os.environ | {
         "OPENBLAS_NUM_THREADS": "1",
-        "POD_NAME": f"{duty.replace(':', '-')}-0",
+        "POD_NAME": f"{duty.partition(':')[2] or 'reference'}-0",
         "PYTHONUNBUFFERED": "1",
     }
 

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import workers_client
-from examples.reference_fleet.checkpoints import Checkpoints, reference_to
+from examples.reference_fleet.checkpoints import Checkpoints
 from examples.reference_fleet.connection import connect
 from examples.reference_fleet.device import Device
 from examples.reference_fleet.envelope import Command, Result, failed_result, is_command
@@ -111,10 +111,10 @@ class Trainer:
         return {"type": "state_saved", "path": str(path)}
 
     def _save_for_sampler(self, run_id: str) -> Result:
-        model = self._model(run_id)
-        reference = reference_to(run_id, model.step_count)
-        save_arrays(self._checkpoints.revision(reference), model.network.parameters)
-        self._checkpoints.remove_revisions_before(reference, keep=_REVISIONS_KEPT)
+        parameters = self._model(run_id).network.parameters
+        reference = self._checkpoints.next_reference(run_id)
+        save_arrays(self._checkpoints.revision(reference), parameters)
+        self._checkpoints.remove_old_revisions(run_id, keep=_REVISIONS_KEPT)
         return {"type": "sampler_weights_saved", "path": reference}
 
     def _model(self, run_id: str) -> Model:
