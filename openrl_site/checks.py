@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.core import checks
 from django.core.checks import CheckMessage, Error, register
+
+from openrl_site.locations import LOCAL_HOSTS
 
 SECONDS_PER_DAY = 86_400
 
@@ -50,5 +53,20 @@ def check_cache_is_apart_from_records(**_: Any) -> list[CheckMessage]:
             "CACHE_URL must name another database than REDIS_URL: emptying the cache would delete all records.",
             hint="Give it another number, such as /2.",
             id="openrl_site.E003",
+        )
+    ]
+
+
+@register(deploy=True)
+def check_only_local_without_tls(**_: Any) -> list[CheckMessage]:
+    """Passwords and tokens must not cross a network in the clear."""
+    others = sorted(set(settings.ALLOWED_HOSTS) - set(LOCAL_HOSTS))
+    if settings.BEHIND_TLS or not others:
+        return []
+    return [
+        checks.Warning(
+            f"ALLOWED_HOSTS={','.join(others)} lets others in without TLS; it must name this machine only.",
+            hint="Set BEHIND_TLS=true where a proxy in front of the site ends TLS.",
+            id="openrl_site.W001",
         )
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from openrl_site.private_files import read_json
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", ".localhost")
 _NOT_RUNNING = "nothing-runs"  # a name no server has: connecting to it fails at once and says so
 
 

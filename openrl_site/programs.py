@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from openrl_site.locations import LOCAL_HOSTS
 from openrl_site.supervised_process import Program
 
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]", ".localhost")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 _WEB_KILL_SECONDS = "2"  # for streams that are open when the web server is asked to end
 

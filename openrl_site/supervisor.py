@@ -173,7 +173,7 @@ def take_site_lock(folder: Path) -> FileLock:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(folder / "supervisor.lock")
     if not lock.take():
-        raise SetUpError(f"script/server already runs on {folder} ({leftovers.running_site(folder)}): stop it first.")
+        raise SetUpError(f"the site on {folder} runs already ({leftovers.running_site(folder)}): stop it first.")
     return lock
 
 

@@ -19,7 +19,7 @@ from openrl_site.supervisor import Supervisor, take_site_lock
 # Only what the site itself made: VAR_DIR may name a folder that holds other things.
 _DATA = (
     "postgres", "postgres.new", "postgres.log", "postgres.log.1", "redis", "redis.log", "redis.log.1", "redis.pid",
-    "access.json", "secret_key", "servers.json", "servers.log", "supervisor.json",
+    "reference_fleet", "access.json", "secret_key", "servers.json", "servers.log", "supervisor.json",
 )  # fmt: skip
 
 
