@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1  # header and body leave in one packet
-    server: _Server
+    server: ApiServer
 
     def do_POST(self) -> None:
         """Answer one request."""
@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
-class _Server(ThreadingHTTPServer):
+class ApiServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
@@ -148,7 +148,7 @@ def main(options: Options, _duty: str) -> None:
         role="api_server", redis_url=options.redis_url, interval_seconds=options.flush_seconds
     )
     recorder.phase("idle")
-    server = _Server(options.port, ApiService(connect(options.redis_url), recorder))
+    server = ApiServer(options.port, ApiService(connect(options.redis_url), recorder))
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.5}, daemon=True).start()
     log("api-server", f"listens on http://127.0.0.1:{options.port}")
     stop.wait()

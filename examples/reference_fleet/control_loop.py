@@ -18,6 +18,23 @@ _MAX_EPISODE_STEPS = 200
 _POLE_LENGTHS = (0.5, 0.25, 0.9, 0.35)  # half the pole, in metres; each epoch has another, to be learnt anew
 
 
+def as_data(sequences: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one datum an episode: every step survived has earned 1."""
+    rewards: list[Array] = [np.ones(len(sequence["tokens"])) for sequence in sequences]
+    return [
+        {
+            "model_input": sequence["observations"],
+            "loss_fn_inputs": {
+                "target_tokens": encode_array(np.array(sequence["tokens"])),
+                "logprobs": sequence["logprobs"],
+                "advantages": encode_array(advantage),
+                "rewards": encode_array(reward),
+            },
+        }
+        for sequence, advantage, reward in zip(sequences, advantages(rewards), rewards, strict=True)
+    ]
+
+
 class ControlLoop:
     """Trains a policy by policy gradient; the same seed brings the same episodes."""
 
@@ -33,7 +50,7 @@ class ControlLoop:
         """Train one step. Returns a line for the log; raises what the client raises."""
         weights = self._api.call("save_weights_for_sampler", {})["path"]
         sequences = self._sample(weights, step, _POLE_LENGTHS[epoch % len(_POLE_LENGTHS)])
-        data = _as_data(sequences)
+        data = as_data(sequences)
         learnt = self._api.submit("forward_backward", {"data": data, "loss_fn": "importance_sampling"})
         optim_step = self._api.submit("optim_step", {"adam_params": self._adam})
         learnt_result, stepped = self._api.results([learnt, optim_step])
@@ -60,20 +77,3 @@ class ControlLoop:
         if not answers:
             raise RequestFailedError("no episode was sampled")
         return [sequence for answer in answers for sequence in answer["sequences"]]
-
-
-def _as_data(sequences: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one datum an episode: every step survived has earned 1."""
-    rewards: list[Array] = [np.ones(len(sequence["tokens"])) for sequence in sequences]
-    return [
-        {
-            "model_input": sequence["observations"],
-            "loss_fn_inputs": {
-                "target_tokens": encode_array(np.array(sequence["tokens"])),
-                "logprobs": sequence["logprobs"],
-                "advantages": encode_array(advantage),
-                "rewards": encode_array(reward),
-            },
-        }
-        for sequence, advantage, reward in zip(sequences, advantages(rewards), rewards, strict=True)
-    ]

@@ -36,7 +36,7 @@ def digits(rng: np.random.Generator, count: int, epoch: int) -> Examples:
         pictures[index, row : row + 7, column : column + 5] = _DIGITS[label]
     writer = np.random.default_rng(epoch)
     ink = rng.uniform(0.5, 1.0, (count, 1, 1)) * writer.uniform(0.7, 1.3, (1, 8, 8))
-    noise = rng.normal(0.0, 0.2 + 0.1 * writer.random(), pictures.shape)
+    noise = rng.normal(0.0, 0.1 + 0.1 * writer.random(), pictures.shape)
     return (pictures * ink + noise).reshape(count, 64), labels
 
 

@@ -26,6 +26,17 @@ _MOVE_SHARE = 0.4
 _WORKLOAD = "sampler"
 
 
+def as_sequence(episode: Episode) -> dict[str, Any]:
+    """Return an episode as a sampled sequence: its actions are the tokens."""
+    return {
+        "tokens": episode.actions.tolist(),
+        "logprobs": encode_array(episode.logprobs),
+        "observations": encode_array(episode.observations),
+        "reward": episode.reward,
+        "stop_reason": "stop",
+    }
+
+
 class Sampler:
     """One replica: it holds one revision of the weights at a time."""
 
@@ -91,24 +102,13 @@ class Sampler:
             seed=payload["seed"],
             pole_length=payload["pole_length"],
         )
-        return {"type": "sample_completed", "sequences": [_as_sequence(episode) for episode in episodes]}
+        return {"type": "sample_completed", "sequences": [as_sequence(episode) for episode in episodes]}
 
     def _batch_limit(self) -> int:
         """Return how many requests to take: where the sampler is to hang, it hangs after exactly so many answers."""
         if self._hangs_after is None:
             return _BATCH_LIMIT
         return max(1, min(_BATCH_LIMIT, self._hangs_after - self._answered_count))
-
-
-def _as_sequence(episode: Episode) -> dict[str, Any]:
-    """Return an episode as a sampled sequence: its actions are the tokens."""
-    return {
-        "tokens": episode.actions.tolist(),
-        "logprobs": encode_array(episode.logprobs),
-        "observations": encode_array(episode.observations),
-        "reward": episode.reward,
-        "stop_reason": "stop",
-    }
 
 
 def main(options: Options, duty: str) -> None:
