@@ -7,6 +7,7 @@ from typing import Any
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 from openrl_site import locations
@@ -202,6 +203,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "OpenRL telemetry",
     "SITE_SUBHEADER": "Trainers and samplers at work",
     "SITE_SYMBOL": "monitoring",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("telemetry_app/icon.svg")}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",

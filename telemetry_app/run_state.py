@@ -20,6 +20,7 @@ STUCK_FACTOR = 5.0  # times the 95th percentile of the op's seconds
 EXPECTATION_RECORDS = 20  # fewer of an op in this run: the op's seconds anywhere count
 PROGRESS_FLOOR_SECONDS = 30.0  # a finish so recent is progress whatever the run's pace
 IDLE_SECONDS = 900.0
+COUNT_SKEW_SECONDS = 2 * wire.HEARTBEAT_INTERVAL_SECONDS  # counts of two processes are one flush apart, or two
 FAILING_OPS = 3  # newest ops of a kind that failed
 DIVERGING_OPS = 3  # newest ops of a kind among which one non-finite loss or gradient counts
 DIVERGING_METRICS = ("loss", "grad")
@@ -186,14 +187,26 @@ def _holder(facts: RunFacts, waiting: WorkerFact) -> str:
 
 
 def _queued(facts: RunFacts) -> Iterator[Condition]:
-    waiting = max(0, facts.ledger.enqueued - facts.ledger.popped)
-    unanswered = facts.ledger.outstanding_count
-    if waiting and unanswered:
-        busy = [w.record for w in _own_workers(facts) if w.record.current and w.health is Health.ALIVE]
-        doing = f"; {busy[0].worker} is busy with {busy[0].current.operation}" if busy and busy[0].current else ""
-        yield Condition(
-            "queued", facts.ledger.last_enqueued_at, (f"{waiting} requests wait and none popped them{doing}",)
-        )
+    """Requests that nobody popped, and that are older than the counts of two processes can be apart."""
+    ledger = facts.ledger
+    waiting = ledger.enqueued - max(ledger.popped, ledger.answered, ledger.delivered)
+    since = _waiting_since(facts)
+    if waiting <= 0 or since is None or facts.now - since <= COUNT_SKEW_SECONDS:
+        return
+    busy = [w.record for w in _own_workers(facts) if w.record.current and w.health is Health.ALIVE]
+    doing = f"; {busy[0].worker} is busy with {busy[0].current.operation}" if busy and busy[0].current else ""
+    yield Condition("queued", since, (f"{waiting} requests wait and none popped them{doing}",))
+
+
+def _waiting_since(facts: RunFacts) -> float | None:
+    """Return since when the oldest request waits, as its API server says, else when the newest was enqueued."""
+    held = [
+        work.oldest_at
+        for worker in facts.workers
+        for work in worker.record.outstanding
+        if worker.record.role == wire.Role.API_SERVER.value and work.run_id == facts.run_id and work.oldest_at
+    ]
+    return min(held, default=facts.ledger.last_enqueued_at)
 
 
 def _sampling(facts: RunFacts) -> Iterator[Condition]:
