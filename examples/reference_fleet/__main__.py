@@ -33,8 +33,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-from examples.reference_fleet.fleet import Fleet
-from examples.reference_fleet.options import parse_options
+from examples.reference_fleet.fleet import Fleet, StateDirInUseError, only_fleet_in
+from examples.reference_fleet.options import Options, parse_options
 from examples.reference_fleet.process import die_with_parent
 
 
@@ -42,12 +42,21 @@ def main(arguments: list[str]) -> int:
     """Run the fleet or, where `--only` says so, one of its processes; returns the exit code."""
     options = parse_options(arguments, description=__doc__)
     if options.only is None:
-        return Fleet(options, arguments).run()
+        return _run_fleet(options, arguments)
     die_with_parent()
     module = options.only.partition(":")[0].replace("-", "_")
     # Imported by name, so that a process loads no more than its duty needs: most can do without NumPy.
     importlib.import_module(f"examples.reference_fleet.{module}").main(options, options.only)
     return 0
+
+
+def _run_fleet(options: Options, arguments: list[str]) -> int:
+    try:
+        with only_fleet_in(options.state_dir):
+            return Fleet(options, arguments).run()
+    except StateDirInUseError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

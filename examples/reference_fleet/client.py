@@ -14,7 +14,7 @@ from examples.reference_fleet.runs import RUNS, RunPlan
 
 _SAVE_EVERY_STEPS = 10
 _FIRST_RETRY_SECONDS = 0.5
-_LAST_RETRY_SECONDS = 60.0
+_LAST_RETRY_SECONDS = 15.0
 
 
 class Pace:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from examples.reference_fleet.options import Options
@@ -21,6 +24,26 @@ _RESTART_PAUSE_SECONDS = 1.0
 _LONGEST_RESTART_PAUSE_SECONDS = 30.0
 _STEADY_SECONDS = 10.0  # a process that lived so long is restarted after the short pause again
 _STOP_SECONDS = 2.2  # what has not stopped by then is killed
+
+
+class StateDirInUseError(Exception):
+    """Another fleet works in the folder: the two would delete each other's weights."""
+
+
+@contextmanager
+def only_fleet_in(state_dir: Path) -> Iterator[None]:
+    """Hold the folder for one fleet; the kernel gives it back when the process ends, however it ends.
+
+    Raises:
+        StateDirInUseError: another process holds it.
+    """
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with (state_dir / "fleet.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StateDirInUseError(f"--state-dir {state_dir}: another fleet works in this folder") from error
+        yield
 
 
 @dataclass(slots=True)

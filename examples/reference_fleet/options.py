@@ -94,8 +94,8 @@ def _add_work_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--state-dir",
         type=Path,
-        default=Path("var/reference_fleet"),
-        help="where checkpoints are kept; the next start goes on from them (default: var/reference_fleet)",
+        default=Path(os.environ.get("VAR_DIR") or "var") / "reference_fleet",
+        help="of checkpoints; the next start goes on from them (default: reference_fleet in VAR_DIR, or in var)",
     )
     group.add_argument("--port", type=int, default=0, help="of the API server, on 127.0.0.1 (default: a free one)")
 

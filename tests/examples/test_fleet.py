@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from examples.reference_fleet.fleet import only_fleet_in
 from examples.reference_fleet.runs import RUNS
 from workers_client import wire
 
@@ -216,6 +217,13 @@ def test_signal_stops_all_within_three_seconds(tmp_path, redis_client, stop):
     ]
     assert len(workers) == 5
     assert all(b'"exit_reason":"stopped"' in worker for worker in workers)
+
+
+def test_second_fleet_in_a_folder_is_refused(tmp_path, redis_client):
+    with only_fleet_in(tmp_path), start_fleet(tmp_path, "--runs", "digits-classifier") as second:
+        log, _ = second.communicate(timeout=10)
+    assert second.returncode == 2
+    assert log == f"--state-dir {tmp_path}: another fleet works in this folder\n"
 
 
 def test_children_die_with_a_killed_fleet(tmp_path, redis_client):
