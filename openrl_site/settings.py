@@ -203,7 +203,9 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "OpenRL telemetry",
     "SITE_SUBHEADER": "Trainers and samplers at work",
     "SITE_SYMBOL": "monitoring",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("telemetry_app/icon.svg")}],
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("telemetry_app/icon.svg")},
+    ],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",

@@ -40,9 +40,12 @@ def number(value: Any) -> float | None:
 
 
 def instant(value: Any) -> float | None:
-    """Return unix seconds between 1970 and 9999, or None."""
+    """Return unix seconds between 1970 and 9999, or None.
+
+    Rounded to microseconds, which is what PostgreSQL keeps: live answers and history must agree to the last digit.
+    """
     result = number(value)
-    return result if result is not None and 0 < result <= LAST_INSTANT else None
+    return round(result, 6) if result is not None and 0 < result <= LAST_INSTANT else None
 
 
 def duration(value: Any) -> float | None:
@@ -82,7 +85,7 @@ def nonfinite(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
         return {}
     names = [name for name in value if _is_metric_name(name)][:METRICS_LIMIT]
-    return {name: value[name] if value[name] in NONFINITE_KINDS else UNKNOWN_KIND for name in names}
+    return {name: _kind(value[name]) for name in names}
 
 
 def nonfinite_of(metrics: Any) -> dict[str, str]:
@@ -94,6 +97,10 @@ def nonfinite_of(metrics: Any) -> dict[str, str]:
         for name, value in metrics.items()
         if isinstance(value, float) and not math.isfinite(value) and _is_metric_name(name)
     }
+
+
+def _kind(value: Any) -> str:
+    return value if isinstance(value, str) and value in NONFINITE_KINDS else UNKNOWN_KIND
 
 
 def _is_metric_name(name: Any) -> bool:
