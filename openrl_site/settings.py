@@ -163,6 +163,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
 
 STATIC_URL = "static/"
 STATIC_ROOT = env.str("STATIC_ROOT", default=None)  # for a deployment that runs `collectstatic`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
@@ -10,6 +11,7 @@ from openrl_site.health import healthz
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("favicon.ico", RedirectView.as_view(url=static("telemetry_app/icon.svg"))),
     path("healthz", healthz, name="healthz"),
     path("api/v1/inspect/healthz", healthz),
     path("api/v1/inspect/", include("telemetry_app.api.urls")),

@@ -199,14 +199,18 @@ def _queued(facts: RunFacts) -> Iterator[Condition]:
 
 
 def _waiting_since(facts: RunFacts) -> float | None:
-    """Return since when the oldest request waits, as its API server says, else when the newest was enqueued."""
+    """Return since when the oldest request waits, as the API servers that live say, else when the newest was enqueued.
+
+    Requests of an API server that is gone wait for nobody: they stay in the ledger, and are no queue.
+    """
+    servers = [worker for worker in _own_workers(facts) if worker.record.role == wire.Role.API_SERVER.value]
     held = [
         work.oldest_at
-        for worker in facts.workers
+        for worker in servers
         for work in worker.record.outstanding
-        if worker.record.role == wire.Role.API_SERVER.value and work.run_id == facts.run_id and work.oldest_at
+        if worker.health in (Health.ALIVE, Health.LATE) and work.run_id == facts.run_id and work.oldest_at
     ]
-    return min(held, default=facts.ledger.last_enqueued_at)
+    return min(held, default=None if servers else facts.ledger.last_enqueued_at)
 
 
 def _sampling(facts: RunFacts) -> Iterator[Condition]:
