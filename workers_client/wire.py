@@ -28,6 +28,7 @@ METRIC_NAME_LIMIT = values.METRIC_NAME_LIMIT
 TURN_OPS_LIMIT = 64  # entries of one turn's `ops`
 OUTSTANDING_LIMIT = 20  # entries of a worker's `outstanding`, and request ids in each
 SETTING_VALUE_LIMIT = 256  # characters
+WORD_LIMIT = 32  # characters of a worker's role or phase
 WORKER_TTL_SECONDS = 24 * 3600  # a worker record lives this long after its last heartbeat
 HEARTBEAT_INTERVAL_SECONDS = 5.0
 
@@ -320,14 +321,14 @@ def parse_operation(raw: bytes | str, *, run_id: str) -> OpRecord:
     fields = decode_object(raw)
     _require_run(fields, run_id)
     status = fields.get("status")
-    if status not in _STATUSES:
+    if not isinstance(status, str) or status not in _STATUSES:
         raise MalformedRecordError("bad_status")
     get = fields.get
-    nonfinite = values.nonfinite_of(get("metrics")) | values.nonfinite(get("nonfinite"))
+    nonfinite = values.merged_nonfinite(get("metrics"), get("nonfinite"))
     return OpRecord(
         run_id=run_id,
         operation=_required_text(fields, "operation"),
-        status=str(status),
+        status=status,
         at=_required_instant(fields, "at"),
         id=values.text(get("id")),
         request_id=values.text(get("request_id")),

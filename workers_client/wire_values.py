@@ -13,7 +13,7 @@ from typing import Any
 METRICS_LIMIT = 256  # metrics of one op
 METRIC_NAME_LIMIT = 128  # characters
 TEXT_LIMIT = 512  # characters of any other text
-COUNT_LIMIT = 2**63 - 1  # PostgreSQL's bigint
+COUNT_LIMIT = 2**53  # what every JSON reader can hold; PostgreSQL's bigint holds the sum of a thousand of them
 LAST_INSTANT = 253_402_300_799.0  # the end of the year 9999, the last that datetime can hold
 NONFINITE_KINDS = frozenset({"nan", "inf", "-inf"})
 UNKNOWN_KIND = "unknown"  # a metric named without its kind
@@ -44,8 +44,8 @@ def instant(value: Any) -> float | None:
 
     Rounded to microseconds, which is what PostgreSQL keeps: live answers and history must agree to the last digit.
     """
-    result = number(value)
-    return round(result, 6) if result is not None and 0 < result <= LAST_INSTANT else None
+    result = round(number(value) or 0.0, 6)
+    return result if 0 < result <= LAST_INSTANT else None
 
 
 def duration(value: Any) -> float | None:
@@ -55,7 +55,7 @@ def duration(value: Any) -> float | None:
 
 
 def count(value: Any) -> int | None:
-    """Return a whole number from 0 to 2**63 - 1, or None; `4.0` counts as 4."""
+    """Return a whole number from 0 to 2**53, or None; `4.0` counts as 4."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= COUNT_LIMIT:
@@ -97,6 +97,16 @@ def nonfinite_of(metrics: Any) -> dict[str, str]:
         for name, value in metrics.items()
         if isinstance(value, float) and not math.isfinite(value) and _is_metric_name(name)
     }
+
+
+def merged_nonfinite(metrics: Any, named: Any) -> dict[str, str]:
+    """Return the kinds of all non-finite metrics, 256 at most: those named, and those that stand bare in `metrics`."""
+    both = nonfinite(named)
+    for name, kind in nonfinite_of(metrics).items():
+        if len(both) == METRICS_LIMIT:
+            break
+        both.setdefault(name, kind)
+    return both
 
 
 def _kind(value: Any) -> str:

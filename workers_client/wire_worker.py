@@ -113,7 +113,7 @@ def parse_worker(raw: bytes | str, *, worker: str) -> WorkerRecord:
     if fields.get("worker", worker) != worker:
         raise MalformedRecordError("other_worker")
     get = fields.get
-    role, at = values.text(get("role")), values.instant(get("at"))
+    role, at = _word(get("role")), values.instant(get("at"))
     if role is None or at is None:
         raise MalformedRecordError("bad_role" if role is None else "bad_at")
     return WorkerRecord(
@@ -127,8 +127,8 @@ def parse_worker(raw: bytes | str, *, worker: str) -> WorkerRecord:
         node=values.text(get("node")),
         host=values.text(get("host")),
         pid=values.count(get("pid")),
-        interval_seconds=values.duration(get("interval_seconds")) or wire.HEARTBEAT_INTERVAL_SECONDS,
-        phase=values.text(get("phase")),
+        interval_seconds=_interval(get("interval_seconds")),
+        phase=_word(get("phase")),
         phase_since=values.instant(get("phase_since")),
         last_progress_at=values.instant(get("last_progress_at")),
         runs=tuple(run for run in map(_run_id, _items(get("runs"))) if run),
@@ -181,6 +181,17 @@ def _instant(value: str | None) -> float | None:
         return None if value is None else values.instant(float(value))
     except ValueError:
         return None
+
+
+def _word(value: Any) -> str | None:
+    word = values.text(value)
+    return word if word is not None and len(word) <= wire.WORD_LIMIT else None
+
+
+def _interval(value: Any) -> float:
+    """Return the seconds between two heartbeats; one longer than a record lives can't be meant."""
+    seconds = values.duration(value)
+    return seconds if seconds and seconds <= wire.WORKER_TTL_SECONDS else wire.HEARTBEAT_INTERVAL_SECONDS
 
 
 def _items(value: Any) -> list[Any]:
@@ -247,4 +258,6 @@ def _plain(item: Any) -> Any:
         return item
     if isinstance(item, str):
         return values.text(item)
+    if isinstance(item, int):
+        return item if abs(item) <= values.COUNT_LIMIT else None
     return item if values.number(item) is not None else None
