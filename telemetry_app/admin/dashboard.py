@@ -25,7 +25,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     now = timezone.now()
     states = dict(Run.objects.order_by().values_list("state").annotate(count=Count("pk")))
     seen = Worker.objects.filter(last_heartbeat_at__gte=now - WORKERS_SEEN).with_health(now)
-    healths = dict(seen.order_by().values_list("health").annotate(count=Count("pk")))
+    healths = dict(seen.order_by().values_list("health").annotate(count=Count("pk")))  # type: ignore[misc] # annotated
     hour = now - timedelta(hours=1)
     context.update(
         run_states=[(state, states[state]) for state in RunState.values if state in states],

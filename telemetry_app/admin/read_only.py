@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.admin.utils import unquote
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
@@ -53,3 +56,39 @@ class ReadOnlyAdmin(ModelAdmin):
         from telemetry_app.admin.freshness import history_freshness  # it imports models, which load after this
 
         return super().changelist_view(request, {**(extra_context or {}), "freshness": history_freshness()})
+
+
+class PageAdmin(ReadOnlyAdmin):
+    """A list whose rows each have a page of their own, in place of a form."""
+
+    page_template: str
+
+    def page_context(self, key: str) -> dict[str, Any]:
+        """Return what the page of one row shows.
+
+        Raises:
+            Http404: there is no such row.
+        """
+        raise NotImplementedError
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show the page of one row; what is no page of a row is the theme's to refuse."""
+        if object_id is None or not self.has_view_permission(request):
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        key = unquote(object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            **self.page_context(key),
+            "title": key,
+            "opts": self.opts,
+            "media": self.media,
+            "list_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, self.page_template, context)

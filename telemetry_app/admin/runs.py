@@ -6,15 +6,13 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.http import Http404, HttpRequest
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
-from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.inspection.records import run_failures
 from telemetry_app.inspection.runs import detail_fields
@@ -29,7 +27,7 @@ SHOWN_FAILURES = 10
 
 
 @admin.register(Run)
-class RunAdmin(ReadOnlyAdmin):
+class RunAdmin(PageAdmin):
     """Runs, newest activity first."""
 
     list_display = (
@@ -41,7 +39,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ("run_id",)
     search_help_text = "Any part of a run's id"
     ordering = ("-last_activity_at", "run_id")
-    change_form_template = "telemetry_app/run.html"
+    page_template = "telemetry_app/run.html"
 
     @display(description="Run", ordering="run_id")
     def shown_id(self, run: Run) -> SafeString:
@@ -78,27 +76,9 @@ class RunAdmin(ReadOnlyAdmin):
         """Records that are known to exist and were never seen."""
         return figure(run.missing_records)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Show one run."""
-        if not self.has_view_permission(request):
-            return super().changeform_view(request, object_id, form_url, extra_context)
-        run_id = admin.utils.unquote(object_id or "")
-        context = {
-            **self.admin_site.each_context(request),
-            **run_page(run_id),
-            "title": run_id,
-            "opts": self.opts,
-            "media": self.media,
-            "list_url": reverse("admin:telemetry_app_run_changelist"),
-            **(extra_context or {}),
-        }
-        return TemplateResponse(request, self.change_form_template, context)
+    def page_context(self, key: str) -> dict[str, Any]:
+        """Return what the page shows."""
+        return run_page(key)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         """All runs, without the columns that the list does not show."""
@@ -124,8 +104,6 @@ def run_page(run_id: str) -> dict[str, Any]:
     return {
         "run": detail_fields(sources, workers, now=timezone.now().timestamp()),
         "steps": [_step_row(step) for step in shown],
-        "metric_names": _metric_names(shown),
-        "steps_shown": len(shown),
         "failures": failures.results,
         "failures_total": failures.total_matching,
         "coverage": steps.coverage,
@@ -146,7 +124,3 @@ def _step_row(step: dict[str, Any]) -> dict[str, Any]:
         for name, group in step["operations"].items()
     ]
     return {**step, "operations": operations}
-
-
-def _metric_names(steps: list[dict[str, Any]]) -> list[str]:
-    return sorted({name for step in steps for group in step["operations"].values() for name in group["metrics"]})

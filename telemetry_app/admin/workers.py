@@ -6,15 +6,13 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.http import Http404, HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.exceptions import LiveDataUnavailableError, NotFoundError
 from telemetry_app.health import Health
 from telemetry_app.inspection.workers import known_worker, worker_detail_fields
@@ -34,11 +32,12 @@ class HealthFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Worker]) -> QuerySet[Worker]:
         """Those of the chosen health."""
-        return queryset.filter(health=self.value()) if self.value() else queryset
+        chosen = self.value()
+        return queryset.filter(health=chosen) if chosen else queryset  # type: ignore[misc] # annotated
 
 
 @admin.register(Worker)
-class WorkerAdmin(ReadOnlyAdmin):
+class WorkerAdmin(PageAdmin):
     """Workers, newest heartbeat first."""
 
     list_display = (
@@ -50,7 +49,7 @@ class WorkerAdmin(ReadOnlyAdmin):
     search_fields = ("worker", "pod", "node", "host")
     search_help_text = "Any part of a worker's id, pod, node or host"
     ordering = ("-last_heartbeat_at", "worker")
-    change_form_template = "telemetry_app/worker.html"
+    page_template = "telemetry_app/worker.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
         """All workers, with their health now."""
@@ -88,27 +87,9 @@ class WorkerAdmin(ReadOnlyAdmin):
         """Requests it holds unanswered."""
         return figure(sum(work["count"] for work in worker.record.get("outstanding", ())))
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Show one worker."""
-        if not self.has_view_permission(request):
-            return super().changeform_view(request, object_id, form_url, extra_context)
-        worker = admin.utils.unquote(object_id or "")
-        context = {
-            **self.admin_site.each_context(request),
-            **_worker_page(worker),
-            "title": worker,
-            "opts": self.opts,
-            "media": self.media,
-            "list_url": reverse("admin:telemetry_app_worker_changelist"),
-            **(extra_context or {}),
-        }
-        return TemplateResponse(request, self.change_form_template, context)
+    def page_context(self, key: str) -> dict[str, Any]:
+        """Return what the page shows."""
+        return _worker_page(key)
 
 
 def _worker_page(worker: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ _TONES = {
     Health.ALIVE.value: "good", Health.LATE.value: "wait", Health.LOST.value: "bad", Health.EXITED.value: "calm",
     "failed": "bad", "succeeded": "good", "cancelled": "calm",
 }  # fmt: skip
+NOTHING = SafeString('<span class="t-muted">–</span>')  # no value, which is not 0
 _MARKS = {"bad": "▲", "wait": "◆", "good": "●", "calm": "○"}
 
 
@@ -33,7 +34,7 @@ _MARKS = {"bad": "▲", "wait": "◆", "good": "●", "calm": "○"}
 def badge(word: str | None) -> SafeString:
     """Write a state or a health as a coloured word with a mark."""
     if not word:
-        return format_html('<span class="t-muted">–</span>')
+        return NOTHING
     tone = _TONES.get(str(word), "calm")
     return format_html(
         '<span class="t-badge t-{}"><span aria-hidden="true">{}</span> {}</span>',
@@ -46,7 +47,7 @@ def ago(instant: Any) -> SafeString:
     """Write an instant as its age, with the instant itself (UTC) on hover."""
     moment = _moment(instant)
     if moment is None:
-        return format_html('<span class="t-muted">–</span>')
+        return NOTHING
     age = (timezone.now() - moment).total_seconds()
     shown = f"in {duration(-age)}" if age < -1 else f"{duration(max(0.0, age), whole=True)} ago"
     return format_html(
