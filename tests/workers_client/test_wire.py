@@ -33,8 +33,9 @@ def operations(draw):
     nonfinite = draw(st.dictionaries(NAMES, st.sampled_from(["nan", "inf", "-inf"]), max_size=3))
     metrics = draw(st.dictionaries(NAMES.filter(lambda name: name not in nonfinite), NUMBERS, max_size=4))
     texts = (
-        "id request_id role worker error_type error_category batch trace_id span_id pod pod_uid node runtime_id".split()
-    )
+        "id", "request_id", "role", "worker", "error_type", "error_category", "batch", "trace_id", "span_id", "pod",
+        "pod_uid", "node", "runtime_id",
+    )  # fmt: skip
     return wire.OpRecord(
         run_id=draw(RUN_IDS),
         operation=draw(TEXT),
@@ -154,12 +155,12 @@ def is_storable(value):
 @pytest.mark.parametrize("parse", PARSERS, ids=["operation", "sample", "turn"])
 @given(raw=st.binary(max_size=100) | st.text(max_size=100))
 def test_no_bytes_crash_a_parser(parse, raw):
+    record, reason = None, ""
     try:
         record = parse(raw)
     except MalformedRecordError as error:
-        assert error.reason in str(error)
-    else:
-        assert record.at > 0
+        reason = error.reason
+    assert bool(record) != bool(reason)
 
 
 @pytest.mark.parametrize("parse", PARSERS, ids=["operation", "sample", "turn"])
@@ -207,8 +208,8 @@ def test_an_op_record_without_its_essentials_is_refused(change, reason):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("queue_seconds", -1), ("step", -1), ("step", 1.5), ("tokens", "7"), ("worker", 7), ("started_at", -5), ("metrics", [1])],
-)  # fmt: skip
+    [("queue_seconds", -1), ("step", -1), ("step", 1.5), ("tokens", "7"), ("worker", 7), ("metrics", [1])],
+)
 def test_a_field_that_cannot_be_used_is_left_out_and_its_record_kept(name, value):
     fields = {"operation": "forward", "status": "succeeded", "at": 5.0, name: value}
     record = wire.parse_operation(encode_object(fields), run_id="run-a")
