@@ -23,6 +23,7 @@ from openrl_site.private_files import write_json
 
 KEEPER_LOCK = "servers-keeper.lock"
 USERS_LOCK = "servers-users.lock"
+EXIT_FAILED = 1
 EXIT_ANOTHER_KEEPS = 3
 _CHECK_SECONDS = 0.2
 _RESTART_PAUSE_SECONDS = 1.0
@@ -46,7 +47,7 @@ def main() -> int:
         _keep(servers, FileLock(folder / USERS_LOCK), stopping)
     except SetUpError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return EXIT_FAILED
     finally:
         state_file(folder).unlink(missing_ok=True)
         servers.stop()

@@ -17,7 +17,7 @@ from openrl_site.exceptions import SetUpError
 from openrl_site.file_locks import FileLock
 from openrl_site.locations import PROJECT_ROOT, state_file, var_dir
 from openrl_site.private_files import read_json
-from openrl_site.server_keeper import EXIT_ANOTHER_KEEPS, KEEPER_LOCK, USERS_LOCK
+from openrl_site.server_keeper import EXIT_FAILED, KEEPER_LOCK, USERS_LOCK
 from openrl_site.server_logs import last_line
 
 START_TIMEOUT_SECONDS = 90
@@ -25,6 +25,7 @@ STOP_TIMEOUT_SECONDS = 8
 _POLL_SECONDS = 0.05
 # Commands that need neither server; starting them would only cost time.
 COMMANDS_WITHOUT_SERVERS = frozenset({"help", "version", "--help", "--version", "-h", "startapp", "collectstatic"})
+_left_to_others: list[subprocess.Popen[bytes]] = []  # running keepers we started; Popen warns when one is forgotten
 
 
 class SharedServers:
@@ -68,8 +69,9 @@ class SharedServers:
         state = running_servers(self.folder)
         if state and (alone or stop):
             process_table.end(state["pid"], state["identity"], signal.SIGTERM, timeout_seconds=STOP_TIMEOUT_SECONDS)
-        if self._keeper is not None and (alone or stop):
-            _end_child(self._keeper)
+        if self._keeper is not None:
+            _end_child(self._keeper) if alone or stop else _left_to_others.append(self._keeper)
+            self._keeper = None
         self._users.release()
 
     def _urls(self, state: dict[str, Any]) -> dict[str, str]:
@@ -88,8 +90,8 @@ class SharedServers:
             if status is None:
                 return
             self._keeper = None
-            if status not in (0, EXIT_ANOTHER_KEEPS):
-                raise SetUpError(last_line(self._log) or f"The keeper of {self.folder} ended with status {status}.")
+            if status == EXIT_FAILED:  # one that was killed instead is replaced
+                raise SetUpError(last_line(self._log) or f"The keeper of {self.folder} gave no reason.")
         if FileLock(self.folder / KEEPER_LOCK).is_taken():
             return
         wanted = [f"--{name}" for name in ("postgres", "redis") if _KEYS[name] not in self.external]

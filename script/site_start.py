@@ -21,6 +21,7 @@ _DATA = (
     "postgres", "postgres.new", "postgres.log", "postgres.log.1", "redis", "redis.log", "redis.log.1", "redis.pid",
     "reference_fleet", "access.json", "secret_key", "servers.json", "servers.log", "supervisor.json",
 )  # fmt: skip
+_LEFTOVER_SECONDS = 5.0
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
             Supervisor(folder).run_fleet(options.fleet_args, _redis_for_fleet(folder))
             return 0
         if options.reset:
-            _reset(folder)
+            reset(folder)
         arguments = None if options.no_fleet else tuple(options.fleet_args)
         Supervisor(folder).run_site(Address(options.host, options.port), fleet_arguments=arguments)
     except SetUpError as error:
@@ -51,11 +52,17 @@ def _redis_for_fleet(folder: Path) -> str:
     return str(url)
 
 
-def _reset(folder: Path) -> None:
-    lock = take_site_lock(folder)
+def reset(folder: Path) -> None:
+    """Delete what the site made under a data folder, after saying so.
+
+    Raises:
+        SetUpError: something uses it now.
+    """
+    site, keeper = take_site_lock(folder), FileLock(folder / KEEPER_LOCK)
     try:
         leftovers.end_leftovers(folder)
-        if FileLock(folder / KEEPER_LOCK).is_taken():
+        # The servers of a start that was just killed go down by themselves; those of a command stay.
+        if not keeper.take(wait_seconds=_LEFTOVER_SECONDS):
             raise SetUpError(f"--reset deletes {folder}, and a manage.py command uses it now: wait for its end.")
         print(f"--reset: deleting all records, users and secrets under {folder}.", flush=True)
         if os.environ.get("DATABASE_URL") or os.environ.get("REDIS_URL"):
@@ -64,4 +71,5 @@ def _reset(folder: Path) -> None:
             path = folder / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     finally:
-        lock.release()
+        keeper.release()
+        site.release()

@@ -25,9 +25,6 @@ _SERVERS.start()
 for _name, _url in _SERVERS.urls().items():
     os.environ[_name.upper()] = _url
 os.environ["VAR_DIR"] = str(_FOLDER)
-(_FOLDER / "static").mkdir(
-    exist_ok=True
-)  # where collected files would be; none are: pages are served from the packages
 os.environ.setdefault("SECRET_KEY", "only-for-tests-" + "x" * 50)
 
 

@@ -1,0 +1,43 @@
+"""When the virtual environment is renewed."""
+
+import sys
+
+import environment
+import pytest
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project folder whose virtual environment is this Python and is never installed into."""
+    (tmp_path / "script").mkdir()
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / "requirements.txt").write_text("one==1\n")
+    (tmp_path / "requirements-dev.txt").write_text("-r requirements.txt\ntwo==2\n")
+    installed = []
+    monkeypatch.setattr(environment, "ROOT", str(tmp_path))
+    monkeypatch.setattr(environment, "VIRTUALENV", str(tmp_path / ".venv"))
+    monkeypatch.setattr(environment, "PYTHON", sys.executable)
+    monkeypatch.setattr(environment, "_install", lambda requirements, command: installed.append(requirements))
+    return tmp_path, installed
+
+
+def test_requirements_are_installed_once(project):
+    _, installed = project
+    environment.ensure("requirements.txt", "script/server")
+    environment.ensure("requirements.txt", "script/server")
+    assert installed == ["requirements.txt"]
+
+
+def test_changed_requirements_are_installed_again(project):
+    folder, installed = project
+    environment.ensure("requirements-dev.txt", "script/test")
+    (folder / "requirements.txt").write_text("one==2\n")
+    environment.ensure("requirements-dev.txt", "script/test")
+    assert installed == ["requirements-dev.txt"] * 2
+
+
+def test_runtime_is_part_of_what_tests_need(project):
+    _, installed = project
+    environment.ensure("requirements-dev.txt", "script/test")
+    environment.ensure("requirements.txt", "script/server")
+    assert installed == ["requirements-dev.txt"]
