@@ -24,6 +24,7 @@ COUNT_SKEW_SECONDS = 2 * wire.HEARTBEAT_INTERVAL_SECONDS  # counts of two proces
 FAILING_OPS = 3  # newest ops of a kind that failed
 DIVERGING_OPS = 3  # newest ops of a kind among which one non-finite loss or gradient counts
 DIVERGING_METRICS = ("loss", "grad")
+_NOTHING_KNOWN = "nothing is known of it but its name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def run_state(facts: RunFacts) -> RunVerdict:
     waiting_for_client, idle or finished, the first that holds."""
     conditions = [condition for rule in _RULES for condition in rule(facts)]
     if not conditions:
-        conditions = [Condition("idle", facts.last_activity_at, ("nothing is known of it but its name",))]
+        conditions = [_at_work(facts) or Condition("idle", facts.last_activity_at, (_NOTHING_KNOWN,))]
     first = conditions[0]
     also = dict.fromkeys(condition.state for condition in conditions[1:] if condition.state != first.state)
     evidence = tuple(text for condition in conditions if condition.state == first.state for text in condition.evidence)
@@ -116,6 +117,10 @@ def _is_open(facts: RunFacts) -> bool:
 def _last_finish_at(facts: RunFacts) -> float | None:
     finishes = [record.at for record in facts.operations] + [facts.last_sample_at or 0.0]
     return max(finishes) or None
+
+
+def _is_held_by_the_living(facts: RunFacts) -> bool:
+    return any(worker.health in (Health.ALIVE, Health.LATE) for worker, _ in _held_work(facts))
 
 
 def _all_exited(facts: RunFacts) -> bool:
@@ -253,10 +258,20 @@ def _idle(facts: RunFacts) -> Iterator[Condition]:
         yield Condition("idle", newest, (f"no activity for {(facts.now - newest) / 60:.0f} min and nothing open",))
 
 
-def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
-    """Requests that the ledger counts and no worker lists: popped by one that is gone without a record."""
+def _at_work(facts: RunFacts) -> Condition | None:
+    """Return the state of a run whose open requests are not overdue, though nothing of it finished lately."""
     newest = facts.last_activity_at
-    unheld = facts.ledger.outstanding_count and not any(True for _ in _held_work(facts))
+    is_fresh = newest is not None and facts.now - newest <= STUCK_FLOOR_SECONDS
+    if not _is_held_by_the_living(facts) and not (facts.ledger.outstanding_count and is_fresh):
+        return None
+    held = [f"{work.count} {work.operation} held by {worker.record.worker}" for worker, work in _held_work(facts)]
+    return Condition("progressing", None, ("its open requests are not overdue", *held))
+
+
+def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
+    """Requests that the ledger counts and no worker that lives lists: popped by one that is gone."""
+    newest = facts.last_activity_at
+    unheld = facts.ledger.outstanding_count and not _is_held_by_the_living(facts)
     if unheld and newest is not None and facts.now - newest > STUCK_FLOOR_SECONDS:
         text = f"{facts.ledger.outstanding_count} requests are unanswered and no worker holds them"
         yield Condition("stuck", newest, (text,))
