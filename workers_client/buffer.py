@@ -51,7 +51,7 @@ class RecordBuffer:
         self._max_bytes = max_bytes
         self._counters = counters
         self._queues: dict[str, deque[Pending]] = {kind: deque() for kind in KINDS}
-        self._taken_count = 0  # records of the flush that is under way: they still take memory
+        self._taken: list[Pending] = []  # records of the flush that is under way: they still take memory
         self._taken_bytes = 0
         self.size_bytes = 0
 
@@ -64,7 +64,7 @@ class RecordBuffer:
         self._counters.produced[record.kind] += 1
         self._queues[record.kind].append(record)
         self.size_bytes += record.size_bytes
-        while len(self) + self._taken_count > self._max_records:
+        while len(self) + len(self._taken) > self._max_records:
             if not self._drop_one(DropReason.QUEUE_FULL):
                 break
         while self.size_bytes + self._taken_bytes > self._max_bytes:
@@ -82,16 +82,24 @@ class RecordBuffer:
                 size += record.size_bytes
                 taken.append(record)
         self.size_bytes -= size
-        self._taken_count, self._taken_bytes = len(taken), size
+        self._taken, self._taken_bytes = list(taken), size
         return taken
 
     def settle(self) -> None:
         """Say that what was taken is delivered: its memory is free."""
-        self._taken_count = self._taken_bytes = 0
+        self._taken, self._taken_bytes = [], 0
+
+    def refuse(self, record: Pending) -> None:
+        """Drop a record that was taken and has no JSON."""
+        self._taken.remove(record)
+        self._counters.drop(record.kind, DropReason.REFUSED)
 
     def counts(self) -> dict[str, int]:
-        """Return how many records of each kind wait."""
-        return {kind: len(queue) for kind, queue in self._queues.items()}
+        """Return how many records of each kind are not delivered yet, those of a flush under way included."""
+        counts = {kind: len(queue) for kind, queue in self._queues.items()}
+        for record in self._taken:
+            counts[record.kind] += 1
+        return counts
 
     def _drop_one(self, reason: DropReason) -> bool:
         for kind in KINDS:

@@ -79,7 +79,7 @@ class Core:
     def record(self, event: tuple[Any, ...]) -> None:
         """Append one event; start the thread at the first, and one in place of a thread that died."""
         self.events.append(event)
-        if not self.flusher.is_running:
+        if not self.flusher.is_running and self.exited is None:
             self.begin()
         elif len(self.events) > EVENTS_BEFORE_WAKE:
             self.flusher.wake()
@@ -140,7 +140,7 @@ class Core:
     def refuse(self, record: Pending) -> None:
         """Count a record that has no JSON."""
         with self.fold_lock:
-            self.counters.drop(record.kind, wire.DropReason.REFUSED)
+            self.fold.records.refuse(record)
 
     def flush_applied(self, flush: Flush, applied: Applied, *, seconds: float) -> None:
         """Count what Redis has, and learn its clock and the runs' step counts."""
@@ -198,10 +198,7 @@ class Core:
         with self.fold_lock:
             self.fold_events()
             fields = self._buffer_fields()
-        fields["buffered"] = {
-            kind: self.counters.produced[kind] - self.counters.sent[kind] - sum(self.counters.dropped[kind].values())
-            for kind in self.counters.produced
-        }
+            fields["buffered"] = fields.pop("pending")
         return {**fields, "hook_errors": self.hook_errors, "flush_seconds": self.last_flush_seconds}
 
     def _buffer_fields(self) -> dict[str, Any]:

@@ -51,8 +51,11 @@ class Flusher:
         self._interval_seconds = interval_seconds
         self._number = 0
         self._kept: Flush | None = None  # sent, and not answered yet
-        self._send_lock = threading.Lock()  # one sender: the thread, or whoever calls flush()
+        self._send_lock = threading.Lock()  # one sender: the thread, or at shutdown whoever calls flush()
         self._wake = threading.Event()
+        # Held to count requests for a flush and their answers; never while anything is encoded or sent.
+        self._served = threading.Condition()
+        self._requested_count = self._served_count = 0
         self._stopped = False
         self._failures = 0
         self._log = LogLimiter()
@@ -61,7 +64,7 @@ class Flusher:
     # --- The thread -------------------------------------------------------------------------------------------
     def start(self) -> None:
         """Start the thread, or one in place of a thread that died. Never raises: at shutdown no thread can start."""
-        if self._stopped or (self._thread is not None and self._thread.is_alive()):
+        if self._thread is not None and self._thread.is_alive():
             return
         try:
             thread = threading.Thread(target=self._run, name="workers-client-flush", daemon=True)
@@ -91,13 +94,23 @@ class Flusher:
 
     def _run(self) -> None:
         self._wait(min(1.0, self._interval_seconds))  # the first flush soon, so that a new worker is seen
-        while not self._stopped:
+        while True:
+            requested = self._requested_count
+            is_last = self._stopped
             try:
-                self._flush_all(deadline=None)
+                if self._flush_all(deadline=None):
+                    self._serve(requested)
             except Exception:  # noqa: BLE001 - the outermost line of the thread: counted, logged, and on
                 self._recorder.count_error()
                 self._log.warn("flush thread", "a flush failed unexpectedly", exc_info=True)
+            if is_last and self._served_count >= self._requested_count:
+                return
             self._wait(self._pause())
+
+    def _serve(self, requested: int) -> None:
+        with self._served:
+            self._served_count = max(self._served_count, requested)
+            self._served.notify_all()
 
     def _wait(self, seconds: float) -> None:
         self._wake.wait(seconds)
@@ -108,31 +121,39 @@ class Flusher:
         if not self._failures:
             return self._interval_seconds * random.uniform(0.9, 1.0)
         back_off = min(BACK_OFF_LIMIT_SECONDS, BACK_OFF_SECONDS * 2 ** min(self._failures - 1, 10))
+        if self._requested_count > self._served_count:
+            back_off = BACK_OFF_SECONDS  # somebody waits for it
         return float(back_off) * random.uniform(0.5, 1.0)
 
     # --- One flush --------------------------------------------------------------------------------------------
     def flush(self, timeout: float | None) -> bool:
-        """Send all there is now; False where it is not delivered within `timeout` seconds in total."""
-        deadline = time.monotonic() + (timeout if timeout is not None else 2 * self._interval_seconds)
-        if not self._send_lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            return False
-        try:
-            return self._send_all(deadline)
-        finally:
-            self._send_lock.release()
+        """Send all there is now; False where it is not delivered within `timeout` seconds in total.
+
+        The thread sends and the caller waits, so that no socket's time-outs, address lists or retries add to it.
+        """
+        seconds = timeout if timeout is not None else 2 * self._interval_seconds
+        self.start()
+        if not self.is_running:
+            return self._flush_all(deadline=time.monotonic() + seconds)  # the interpreter shuts down: no thread starts
+        with self._served:
+            self._requested_count += 1
+            mine = self._requested_count
+            self._wake.set()
+            return self._served.wait_for(lambda: self._served_count >= mine, seconds)
 
     def _flush_all(self, deadline: float | None) -> bool:
         with self._send_lock:
             return self._send_all(deadline)
 
     def _send_all(self, deadline: float | None) -> bool:
-        """Send flush after flush until nothing waits; the heartbeat goes out even where there is nothing."""
-        first = True
-        while first or self._recorder.has_more:
-            first = False
-            if deadline is not None and time.monotonic() >= deadline:
-                return False
-            if not self._send_one():
+        """Send flush after flush until nothing waits; the heartbeat goes out even where there is nothing.
+
+        A flush kept from an earlier try goes first, and never counts as the one that was asked for.
+        """
+        is_fresh = False
+        while not is_fresh or self._recorder.has_more:
+            is_fresh = self._kept is None
+            if (deadline is not None and time.monotonic() >= deadline) or not self._send_one():
                 return False
         return True
 

@@ -159,10 +159,12 @@ class Recorder:
     def close(self, timeout: float = 5.0, reason: str | None = None) -> bool:
         """Send the last flush, whose worker record says `exited`, within `timeout` seconds in total; idempotent."""
         core = self._core
+        if not core.flusher.is_needed:
+            return True  # nothing was ever recorded: there is no worker to say that it exited
         if core.exited is None:
             core.exited = (time.time(), reason or "closed")
             core.flusher.stop()
-        return core.flusher.flush(timeout) if core.flusher.is_needed else True
+        return core.flusher.flush(timeout)
 
     def stats(self) -> dict[str, Any]:
         """Return counters: produced, sent, buffered and dropped by kind, redelivered, flushes, hook errors and cost."""
