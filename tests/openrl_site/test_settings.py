@@ -1,0 +1,66 @@
+"""Settings as another process reads them from its environment."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.running_site import ROOT, clean_environment
+
+PROGRAM = (
+    "import json, sys\nfrom django.core.exceptions import ImproperlyConfigured\n"
+    "try:\n    from openrl_site import settings\nexcept ImproperlyConfigured as error:\n    sys.exit(str(error))\n"
+    "print(json.dumps({name: value for name, value in vars(settings).items()"
+    " if name.isupper() and isinstance(value, (str, int, bool, list))}))\n"
+)
+
+
+def _read(folder, **environment):
+    servers = {"DATABASE_URL": "postgresql://db/telemetry", "REDIS_URL": "redis://r:6379/0"}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        env=clean_environment(folder, **(servers | environment)),
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_defaults_share_one_redis_by_database_number(tmp_path):
+    settings = json.loads(_read(tmp_path).stdout)
+    assert settings["REDIS_URL"] == "redis://r:6379/0"
+    assert settings["CELERY_BROKER_URL"] == "redis://r:6379/1"
+    assert settings["DEBUG"] is False
+
+
+def test_secret_key_is_made_once_and_kept_private(tmp_path):
+    first, second = (json.loads(_read(tmp_path).stdout)["SECRET_KEY"] for _ in range(2))
+    assert first == second
+    assert len(first) >= 50
+    assert (tmp_path / "secret_key").stat().st_mode & 0o077 == 0
+
+
+def test_tls_in_front_turns_every_protection_on(tmp_path):
+    settings = json.loads(_read(tmp_path, BEHIND_TLS="true").stdout)
+    assert settings["SECURE_SSL_REDIRECT"]
+    assert settings["SESSION_COOKIE_SECURE"]
+    assert settings["CSRF_COOKIE_SECURE"]
+    assert settings["SECURE_HSTS_SECONDS"] >= 31_536_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("TELEMETRY_SNAPSHOT_INTERVAL_SECONDS", "0", "must be a whole number of at least 1"),
+        ("TELEMETRY_RETENTION_DAYS", "1.5", "must be a whole number of at least 1"),
+        ("DEBUG", "perhaps", "must be true or false"),
+        ("BEHIND_TLS", "tls", "must be true or false"),
+        ("DATABASE_URL", "mysql://h/d", "must start with postgres:// or postgresql://"),
+        ("REDIS_URL", "memcached://h", "must start with redis://, rediss:// or unix://"),
+    ],
+)
+def test_value_that_does_not_parse_is_refused_by_name_and_rule(tmp_path, name, value, rule):
+    done = _read(tmp_path, **{name: value})
+    assert done.returncode == 1
+    assert done.stderr == f"{name}={value!r} {rule}.\n"
