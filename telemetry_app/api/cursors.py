@@ -11,6 +11,7 @@ from typing import Any
 from django.http import QueryDict
 
 from telemetry_app.exceptions import InvalidQueryError
+from workers_client import wire_values as values
 
 
 def encode_cursor(position: list[Any], *, path: str, query: QueryDict) -> str:
@@ -30,11 +31,18 @@ def decode_cursor(raw: str, *, path: str, query: QueryDict, types: tuple[type | 
     except (ValueError, binascii.Error, RecursionError):
         content = None
     is_position = isinstance(content, list) and len(content) == len(types) + 1
-    if not is_position or not all(map(isinstance, content[1:], types)):
+    if not is_position or not all(map(isinstance, content[1:], types)) or not all(map(_is_storable, content[1:])):
         raise InvalidQueryError("cursor", "cursor is not one that this endpoint gave.")
     if content[0] != _fingerprint(path, query):
         raise InvalidQueryError("cursor", "cursor belongs to a query with other filters; start from the first page.")
     return list(content[1:])
+
+
+def _is_storable(value: Any) -> bool:
+    """Whether a value can be compared in a query: a finite number, or a text without NUL and lone surrogates."""
+    if isinstance(value, str):
+        return "\x00" not in value and value.encode("utf-8", "replace").decode() == value
+    return values.number(value) is not None
 
 
 def _fingerprint(path: str, query: QueryDict) -> str:

@@ -40,7 +40,7 @@ class RunViewSet(ViewSet):
             active_since=given.instant("active_since"),
             ordering=given.choice("ordering", orderings) or "-last_activity_at",
         )
-        after = _position(request, given, ((int, float, str), str))
+        after = _position(request, given, (str if wanted.ordering.endswith("run_id") else (int, float), str))
         now = timezone.now().timestamp()
         page = runs.list_runs(wanted, runs.RunPosition(*after) if after else None, given.page_size(), now=now)
         position = [page.next_position.value, page.next_position.run_id] if page.next_position else None
