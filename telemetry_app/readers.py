@@ -16,6 +16,7 @@ from django_redis import get_redis_connection
 
 from telemetry_app.exceptions import LiveDataUnavailableError
 from workers_client import wire
+from workers_client import wire_values as values
 from workers_client.exceptions import MalformedRecordError
 from workers_client.wire_worker import Ledger, WorkerRecord, parse_ledger, parse_worker
 
@@ -88,12 +89,14 @@ def read_time() -> float:
 
 def read_run_index() -> dict[str, float]:
     """Return the newest runs with the time of their last activity, newest first."""
-    return {run: at for run, at in _read_index(wire.RUNS_KEY) if wire.checked_run_id(run) == run}
+    return {run: at for run, at in _read_index(wire.RUNS_KEY).items() if wire.is_run_id(run)}
 
 
 def read_workload_index() -> dict[str, float]:
     """Return the newest workloads with the time of their last GPU turn, newest first."""
-    return dict(_read_index(wire.WORKLOADS_KEY))
+    index = _read_index(wire.WORKLOADS_KEY)
+    # Its key, too, has to be a text that history can hold: it names the list's cursor.
+    return {workload: at for workload, at in index.items() if workload and _is_text(wire.turns_key(workload))}
 
 
 def read_runs(run_ids: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[str, LiveRun]:
@@ -112,8 +115,9 @@ def read_run(run_id: str) -> LiveRun:
 
 def read_workers() -> LiveWorkers:
     """Return the newest workers with their records; a record that expired leaves only its heartbeat."""
-    heartbeats = dict(_read_index(wire.WORKERS_KEY))
-    result = LiveWorkers(heartbeats=heartbeats)
+    index = _read_index(wire.WORKERS_KEY)
+    heartbeats = {worker: at for worker, at in index.items() if _is_text(worker)}
+    result = LiveWorkers(heartbeats=heartbeats, malformed_count=len(index) - len(heartbeats))
     raw_records = _pipeline([("GET", wire.worker_key(worker)) for worker in heartbeats])
     for worker, raw in zip(heartbeats, raw_records, strict=True):
         if raw is None:
@@ -131,34 +135,40 @@ def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R]
     """Return the elements of a list behind the record with this identity, oldest first.
 
     Reads from the tail in chunks, so that a list of which little is new costs little. All elements are new where the
-    record is not in the list: it was trimmed, or Redis came back empty. Chunks are counted from the tail: records
-    pushed between two reads shift the window towards what was read already, so nothing is skipped.
+    record is not in the list: it was trimmed, or Redis came back empty. A record that was delivered a second time
+    within a chunk, this one among them, hides nothing and comes once. Chunks are counted from the tail: records pushed
+    between two reads shift the window towards what was read already, so nothing is skipped.
     """
     result: Checked[R] = Checked()
-    newest_first: dict[str, R] = {}
+    newest_first: dict[str, tuple[bytes, R]] = {}
     while result.length < wire.LIST_LIMIT:
         stop = -1 - result.length
         [elements] = _pipeline([("LRANGE", key, stop - chunk + 1, stop)])
         if not isinstance(elements, list):
             return Checked(malformed_count=1, malformed_tail_count=1)  # a key of another Redis type
-        for element in reversed(elements):
+        for index in range(len(elements) - 1, -1, -1):
             result.length += 1
             try:
-                record = parse(element)
+                record = parse(elements[index])
             except MalformedRecordError:
                 result.malformed_count += 1
                 result.malformed_tail_count += not newest_first
                 continue
-            if record.identity == newest_record_id:
-                return _oldest_first(newest_first, result)
-            newest_first[record.identity] = record
+            if record.identity != newest_record_id:
+                newest_first[record.identity] = elements[index], record
+            elif elements[index] not in elements[:index]:
+                return _oldest_first(newest_first, result, delivered_before=elements[:index])
+            # else: this is a second delivery, and what lies between the two is new
         if len(elements) < chunk:
             break
     return _oldest_first(newest_first, result)
 
 
-def _oldest_first(newest_first: dict[str, R], result: Checked[R]) -> Checked[R]:
-    result.records = list(reversed(newest_first.values()))
+def _oldest_first(
+    newest_first: dict[str, tuple[bytes, R]], result: Checked[R], *, delivered_before: Iterable[bytes] = ()
+) -> Checked[R]:
+    known = set(delivered_before) if newest_first else set()
+    result.records = [record for element, record in reversed(newest_first.values()) if element not in known]
     return result
 
 
@@ -181,7 +191,7 @@ def _live_run(run_id: str, replies: Sequence[Any]) -> LiveRun:
     score, operations, samples, ledger, steps, step_times, queue_depth, operations_length, samples_length = replies
     return LiveRun(
         run_id=run_id,
-        last_activity_at=float(score) if isinstance(score, (int, float, bytes)) else None,
+        last_activity_at=_instant(score),
         operations=_checked(operations, lambda raw: wire.parse_operation(raw, run_id=run_id), operations_length),
         samples=_checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length),
         ledger=parse_ledger(ledger if isinstance(ledger, Mapping) else {}),
@@ -212,9 +222,13 @@ def _whole_number(raw: Any) -> int:
 
 def _instant(raw: Any) -> float | None:
     try:
-        return float(raw)
+        return values.instant(float(raw))
     except (TypeError, ValueError):
         return None
+
+
+def _is_text(value: str) -> bool:
+    return values.text(value) == value
 
 
 # --- The connection -------------------------------------------------------------------------------------------
@@ -222,11 +236,14 @@ def _connection() -> Any:
     return get_redis_connection(CONNECTION_ALIAS)
 
 
-def _read_index(key: str) -> Iterator[tuple[str, float]]:
-    """Yield the members of a sorted set with their scores, highest first."""
+def _read_index(key: str) -> dict[str, float]:
+    """Return the members of a sorted set with their scores, highest first; a score that is no instant counts as 0."""
     [pairs] = _pipeline([("ZREVRANGE", key, 0, INDEX_LIMIT - 1, "WITHSCORES")])
-    for member, score in pairs if isinstance(pairs, list) else ():
-        yield member.decode("utf-8", "replace"), float(score)
+    members = [
+        (member.decode("utf-8", "replace"), _instant(score) or 0.0)
+        for member, score in (pairs if isinstance(pairs, list) else ())
+    ]
+    return dict(sorted(members, key=lambda pair: -pair[1]))
 
 
 def _pipeline(commands: Iterable[tuple[Any, ...]]) -> list[Any]:

@@ -164,9 +164,12 @@ def checked_run_id(run_id: str) -> str | None:
     """
     if run_id.startswith(_REFERENCE_SCHEME):
         run_id = run_id[len(_REFERENCE_SCHEME) :].split("/", 1)[0]
-    if not 0 < len(run_id) <= RUN_ID_LIMIT or run_id.endswith(SAMPLES_KEY_SUFFIX) or "\x00" in run_id:
-        return None
-    return run_id
+    return run_id if is_run_id(run_id) else None
+
+
+def is_run_id(text: str) -> bool:
+    """Return whether a run may be called so; others than this project's workers may use references as they are."""
+    return 0 < len(text) <= RUN_ID_LIMIT and not text.endswith(SAMPLES_KEY_SUFFIX) and "\x00" not in text
 
 
 # --- Records --------------------------------------------------------------------------------------------------

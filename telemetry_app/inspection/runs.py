@@ -187,7 +187,7 @@ def _list_fields(
         "failures_count": run.row.failures_count if run.row else ledger.get("failed", 0),
         "queue_depth": live.queue_depth if live else None,
         "first_seen_at": rfc3339(run.row.first_seen_at if run.row else None),
-        "last_activity_at": rfc3339(run.last_activity_at),
+        "last_activity_at": rfc3339(run.last_activity_at or None),
         "last_snapshot_at": rfc3339(run.row.last_snapshot_at if run.row else None),
     }
 
