@@ -1,0 +1,42 @@
+"""Fixtures of the application's tests: a writer of records, and a Redis that is out."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from tests.support.records import RecordWriter
+
+
+@pytest.fixture
+def writer(redis_client: redis.Redis) -> RecordWriter:
+    """Writes records into an empty Redis, as workers do."""
+    return RecordWriter(redis_client)
+
+
+@pytest.fixture
+def point_site_at(settings) -> Callable[[str], None]:
+    """A function that makes the site read its records from another Redis."""
+
+    def point(url: str) -> None:
+        telemetry = settings.CACHES["telemetry"]
+        options = {**telemetry["OPTIONS"], "SOCKET_CONNECT_TIMEOUT": 0.2, "SOCKET_TIMEOUT": 0.2}
+        settings.CACHES = {**settings.CACHES, "telemetry": {**telemetry, "LOCATION": url, "OPTIONS": options}}
+
+    return point
+
+
+@pytest.fixture
+def silent_redis_url() -> Iterator[str]:
+    """The URL of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
+
+
+@pytest.fixture
+def redis_out(point_site_at, tmp_path) -> None:
+    """Redis is out: nothing listens where the site looks."""
+    point_site_at(f"unix://{tmp_path}/nothing.sock?db=0")
