@@ -12,7 +12,7 @@ from typing import Union
 from workers_client.config import is_recording_rank, make_config
 from workers_client.core import Core
 from workers_client.exceptions import ConfigurationError, WorkersClientError
-from workers_client.exits import register_fork
+from workers_client.exits import prepare_late_imports, register_fork
 from workers_client.null_recorder import NullRecorder
 from workers_client.recorder import Recorder
 from workers_client.wire import HEARTBEAT_INTERVAL_SECONDS
@@ -57,6 +57,7 @@ def start(
         if config.redis_url is None or not is_recording_rank(rank):
             return _NULL
         core = Core(config)
+        prepare_late_imports()
         register_fork(core)
         _recorder = Recorder(core, config.role)
         return _recorder

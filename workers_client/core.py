@@ -81,14 +81,17 @@ class Core:
         self.events.append(event)
         if not self.flusher.is_running and self.exited is None:
             self.begin()
-        elif len(self.events) > EVENTS_BEFORE_WAKE:
-            self.flusher.wake()
-            if len(self.events) > self.config.max_records and self.fold_lock.acquire(blocking=False):
-                # The flush thread starves: fold here, so that totals stay exact and memory bounded.
-                try:
-                    self.fold_events()
-                finally:
-                    self.fold_lock.release()
+        if len(self.events) > EVENTS_BEFORE_WAKE:
+            self._relieve()
+
+    def _relieve(self) -> None:
+        """Wake the flush thread; where it starves, or is gone, fold here: totals stay exact and memory bounded."""
+        self.flusher.wake()
+        if len(self.events) > self.config.max_records and self.fold_lock.acquire(blocking=False):
+            try:
+                self.fold_events()
+            finally:
+                self.fold_lock.release()
 
     def begin(self) -> None:
         """Start the flush thread."""
@@ -134,7 +137,8 @@ class Core:
                 runs.append(run_id)
                 step_runs += [run_id] if any(command[0] == "STEPS" for command in moved) else []
                 commands += moved
-        commands += _turn_commands(records, now)
+        commands += [("ZADD", wire.WORKLOADS_KEY, "GT", at, name) for name, at in self.fold.workload_times.items()]
+        self.fold.workload_times = {}
         return Taken(records, commands, step_runs, runs, self.worker_fields(now))
 
     def refuse(self, record: Pending) -> None:
@@ -269,9 +273,3 @@ def _run_commands(run_id: str, totals: RunTotals) -> list[Command]:
         commands.append(("ZADD", wire.RUNS_KEY, "GT", totals.last_activity_at, run_id))
     totals.counts, totals.instants, totals.step_times = {}, {}, []
     return commands
-
-
-def _turn_commands(records: list[Pending], now: float) -> list[Command]:
-    prefix = wire.turns_key("")
-    workloads = {record.key[len(prefix) :] for record in records if record.key.startswith(prefix)}
-    return [("ZADD", wire.WORKLOADS_KEY, "GT", now, workload) for workload in sorted(workloads)]

@@ -12,6 +12,8 @@ import sys
 import weakref
 from typing import TYPE_CHECKING
 
+from workers_client.transport import LOAD_LOCK
+
 if TYPE_CHECKING:
     from workers_client.core import Core
 
@@ -41,6 +43,15 @@ def close_at_exit() -> None:
     recorder.close(CLOSE_SECONDS, reason=_reason())
 
 
+def prepare_late_imports() -> None:
+    """Load what can't be loaded once the interpreter shuts down, so that a first flush at exit still can load redis.
+
+    redis imports asyncio, which imports `concurrent.futures.thread`, which registers with `threading` when loaded and
+    is refused once the main thread has ended.
+    """
+    import concurrent.futures.thread  # noqa: F401 - a few milliseconds, at start() and not at import
+
+
 def register_fork(core: Core) -> None:
     """Have the child of a fork begin anew: an empty buffer, its own id, thread and connection."""
     reference = weakref.ref(core)
@@ -51,6 +62,8 @@ def register_fork(core: Core) -> None:
             found.begin_anew_after_fork()
 
     os.register_at_fork(after_in_child=begin_anew)
+    # A child must not inherit a library that the flush thread had loaded half.
+    os.register_at_fork(before=LOAD_LOCK.acquire, after_in_parent=LOAD_LOCK.release, after_in_child=LOAD_LOCK.release)
 
 
 def _reason() -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from workers_client import wire
 from workers_client.buffer import Pending
 from workers_client.codec import encode_object
-from workers_client.transport import VALUES_PER_COMMAND, Applied, Command, Transport
+from workers_client.transport import VALUES_PER_COMMAND, Applied, Command, Transport, load_redis
 
 if TYPE_CHECKING:
     from workers_client.core import Core
@@ -93,6 +93,10 @@ class Flusher:
         self._wake.set()
 
     def _run(self) -> None:
+        try:
+            load_redis()
+        except Exception:  # noqa: BLE001 - without redis-py nothing can be sent; each flush will say so
+            self._recorder.count_error()
         self._wait(min(1.0, self._interval_seconds))  # the first flush soon, so that a new worker is seen
         while True:
             requested = self._requested_count
@@ -163,7 +167,7 @@ class Flusher:
             flush = self._kept or self._make()
             self._kept = flush
             flush.attempts += 1
-            applied = self._transport.apply(self._guard_key(), flush.number, flush.commands)
+            applied = self._transport.apply(wire.flush_guard_key(self._recorder.worker), flush.number, flush.commands)
         except Exception as error:  # noqa: BLE001 - whatever redis-py or the network raises, the host goes on
             self._failures += 1
             self._transport.close()
@@ -206,9 +210,6 @@ class Flusher:
             ("PUBLISH", wire.FLUSHED_CHANNEL, encode_object({"worker": record["worker"], "runs": taken.runs})),
         ]
         return flush
-
-    def _guard_key(self) -> str:
-        return f"open_rl:flush:{self._recorder.worker}"
 
 
 def _record_commands(records: list[Pending], refuse: Callable[[Pending], None]) -> list[Command]:

@@ -19,6 +19,7 @@ from workers_client.commands import CommandIds, ErrorWords, command_fields, with
 from workers_client.metrics import kind_of, plain_number
 from workers_client.sampling import SamplingWindow
 
+HELD_REQUESTS = 100_000  # open requests remembered of each kind: more than any worker holds, and bounded
 REMEMBERED_IDS = 200_000  # request ids remembered so that each counts once
 
 # Events are tuples that start with one of these words; hooks append nothing else.
@@ -97,6 +98,7 @@ class Fold:
         self.undelivered: dict[str, OpenRequest] = {}  # enqueued here and not delivered: an API server's own list
         self.last_progress_at: float | None = None
         self.turn_totals: dict[str, float] = {}
+        self.workload_times: dict[str, float] = {}  # newest turn of each workload that no flush has taken yet
         self._numbers = 0
         self._enqueued, self._popped, self._answered = RecentIds(), RecentIds(), RecentIds()
         self._delivered, self._ran = RecentIds(), RecentIds()
@@ -133,12 +135,12 @@ class Fold:
     def _enqueue(self, command: CommandIds, at: float) -> None:
         if self._enqueued.add(command.request_id):
             self.run(command.run_id).count("enqueued", at)
-            self.undelivered[command.request_id] = OpenRequest(command.run_id, command.operation, at)
+            _hold(self.undelivered, command.request_id, OpenRequest(command.run_id, command.operation, at))
 
     def _pop(self, command: CommandIds, at: float) -> None:
         if self._popped.add(command.request_id):
             self.run(command.run_id).count("popped", at)
-            self.open_requests[command.request_id] = OpenRequest(command.run_id, command.operation, at)
+            _hold(self.open_requests, command.request_id, OpenRequest(command.run_id, command.operation, at))
 
     def _answer(self, role: str, command: CommandIds, at: float, error: ErrorWords | None) -> None:
         self.open_requests.pop(command.request_id, None)
@@ -214,7 +216,7 @@ class Fold:
     def _accept_sample(self, run_id: str, request_id: str, accepted_at: float, at: float) -> None:
         if request_id in self.open_requests:
             return
-        self.open_requests[request_id] = OpenRequest(run_id, wire.SAMPLE, accepted_at)
+        _hold(self.open_requests, request_id, OpenRequest(run_id, wire.SAMPLE, accepted_at))
         totals = self.run(run_id)
         totals.sampling.accept(at)
         totals.last_activity_at = max(totals.last_activity_at, at)
@@ -251,6 +253,7 @@ class Fold:
     def _turn(self, workload: str, fields: dict[str, Any], seconds: dict[str, float]) -> None:
         for name, value in seconds.items():
             self.turn_totals[name] = self.turn_totals.get(name, 0) + value
+        self.workload_times[workload] = max(self.workload_times.get(workload, 0.0), fields["at"])
         record = {"operation": "gpu_turn", "workload": workload, **fields}
         self._keep(buffer.GPU_TURN, wire.turns_key(workload), record, None)
 
@@ -266,6 +269,13 @@ class Fold:
         """Return the id of the next record: numbers count from 1, so that dropped ones leave gaps to be seen."""
         self._numbers += 1
         return f"{self.worker}:{self._numbers}"
+
+
+def _hold(requests: dict[str, OpenRequest], request_id: str, request: OpenRequest) -> None:
+    """Remember an open request; of too many the oldest is forgotten, and stays in the ledger alone."""
+    requests[request_id] = request
+    if len(requests) > HELD_REQUESTS:
+        del requests[next(iter(requests))]
 
 
 def _encode_op(record: dict[str, Any], totals: RunTotals, own_step: int) -> bytes:

@@ -31,6 +31,33 @@ class _NullOperation:
         """Let the host's exception pass."""
 
 
+class _NullTurn:
+    """Enters and leaves a lease, be it a plain or an async context manager."""
+
+    def __init__(self, lease: Any) -> None:
+        self._lease = lease
+
+    def __enter__(self) -> Any:
+        return self._lease.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        return self._lease.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Any:
+        if hasattr(self._lease, "__aenter__"):
+            return await self._lease.__aenter__()
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        if hasattr(self._lease, "__aexit__"):
+            return await self._lease.__aexit__(kind, error, trace)
+        return self.__exit__(kind, error, trace)
+
+
 class NullRecorder:
     """Has every name of `Recorder` and records nothing."""
 
@@ -54,9 +81,9 @@ class NullRecorder:
         """Return a context manager that does nothing."""
         return _NullOperation()
 
-    def gpu_turn(self, workload: Any, lease: Any) -> Any:
-        """Return the lease itself."""
-        return lease
+    def gpu_turn(self, workload: Any, lease: Any) -> _NullTurn:
+        """Return a context manager, plain and async, that enters the lease and does nothing else."""
+        return _NullTurn(lease)
 
     def sanitize_metrics(self, metrics: Any) -> Any:
         """Return the metrics with finite stand-ins."""

@@ -147,6 +147,8 @@ class Recorder:
         """Set the worker's phase where no other call implies it."""
         try:
             self._core.named_phase = (wire.Phase(name).value, time.time())
+            if not self._core.flusher.is_running and self._core.exited is None:
+                self._core.begin()  # a worker that only says its phase is seen, too
         except Exception:  # noqa: BLE001
             self._core.count_error()
 

@@ -9,12 +9,15 @@ for a key of another type, is reported and the rest stands.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workers_client.wire import WORKER_TTL_SECONDS
 
+# Held while redis is loaded, and while the host forks: a child would inherit the library half loaded.
+LOAD_LOCK = threading.Lock()
 VALUES_PER_COMMAND = 1_000  # Lua can unpack some 8,000 arguments
 
 # ARGV: number of the flush, seconds the guard is kept, then each command as its length and its words.
@@ -118,9 +121,9 @@ class Transport:
         self._client = None
 
     def _evaluate(self, guard_key: str, arguments: list[Any]) -> list[Any]:
+        client = self._connected()
         from redis.exceptions import NoScriptError  # redis is loaded by the flush thread alone
 
-        client = self._connected()
         try:
             return list(client.evalsha(_SCRIPT_SHA, 1, guard_key, *arguments))
         except NoScriptError:  # a server that was restarted; nothing ran
@@ -128,16 +131,26 @@ class Transport:
 
     def _connected(self) -> Any:
         if self._client is None:
-            # Loaded here, in the flush thread: importing this package must not load it.
-            import redis
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
-
+            redis, retry = load_redis()
             self._client = redis.Redis.from_url(
                 self._url,
                 socket_timeout=self._socket_timeout,
                 socket_connect_timeout=self._socket_timeout,
-                retry=Retry(NoBackoff(), 0),
+                retry=retry,
                 max_connections=2,
             )
         return self._client
+
+
+def load_redis() -> tuple[Any, Any]:
+    """Load redis, and return it with the policy of no retries.
+
+    Called in the flush thread alone, first thing: importing this package must not load it, and a load while the
+    interpreter shuts down makes Python forget that it ends for Ctrl-C.
+    """
+    with LOAD_LOCK:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+    return redis, Retry(NoBackoff(), 0)

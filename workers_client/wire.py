@@ -76,6 +76,11 @@ def turns_key(workload: str) -> str:
     return f"open_rl:turns:{workload}"
 
 
+def flush_guard_key(worker: str) -> str:
+    """Return the key of the number of the newest flush applied for a worker; it expires as the worker record does."""
+    return f"open_rl:flush:{worker}"
+
+
 def queue_key(run_id: str) -> str:
     """Return the key of OpenRL's own command queue of a run; only its length is ever read."""
     return f"open_rl:queue:{run_id}"

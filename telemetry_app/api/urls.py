@@ -9,7 +9,7 @@ from typing import Any
 
 from django.urls import path
 
-from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
+from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
 Actions = dict[str, Any]
 _LIST: Actions = {"get": "list"}
@@ -24,4 +24,5 @@ urlpatterns = [
     path("failures", FailureViewSet.as_view(_LIST), name="failure-list"),
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
+    path("<path:unknown>", NoEndpointView.as_view()),  # last: a JSON answer, not the site's page
 ]

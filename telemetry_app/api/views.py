@@ -8,12 +8,13 @@ from typing import Any
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from telemetry_app.api.cursors import decode_cursor, encode_cursor
 from telemetry_app.api.field_paths import select_fields
 from telemetry_app.api.parameters import PAGING, Parameters
-from telemetry_app.exceptions import HistoryUnavailableError
+from telemetry_app.exceptions import HistoryUnavailableError, NotFoundError
 from telemetry_app.health import Health
 from telemetry_app.inspection import records, runs, workers
 from telemetry_app.inspection.coverage import run_coverage, source_word
@@ -166,6 +167,14 @@ class WorkerViewSet(ViewSet):
         now = timezone.now().timestamp()
         found = workers.known_worker(worker, now=now)
         return Response({**workers.worker_detail_fields(found), "as_of": rfc3339(now)})
+
+
+class NoEndpointView(APIView):
+    """Whatever path leads nowhere."""
+
+    def get(self, request: Request, unknown: str) -> Response:
+        """Answer that there is no such endpoint."""
+        raise NotFoundError(f"There is no endpoint {unknown[:200]!r}.")
 
 
 # --- Paging ---------------------------------------------------------------------------------------------------

@@ -203,7 +203,8 @@ def _is_behind(item: dict[str, Any], after: Position | None) -> bool:
 
 def newest_snapshot_at() -> datetime | None:
     """Return when a list's cursor was moved last: the age of history where no run is named."""
-    return history(lambda: ListCursor.objects.order_by("-moved_at").values_list("moved_at", flat=True).first())
+    moved = ListCursor.objects.filter(moved_at__isnull=False).order_by("-moved_at").values_list("moved_at", flat=True)
+    return history(lambda: moved.first())
 
 
 # --- Fields of the answer -------------------------------------------------------------------------------------

@@ -92,12 +92,10 @@ def wait_until(is_true: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def run_script(
-    source: str, url: str, *, python: str = sys.executable, **options: Any
-) -> subprocess.CompletedProcess[str]:
+def run_script(source: str, url: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a small program that records to `url` and return how it ended."""
     return subprocess.run(
-        [python, "-c", source],
+        [sys.executable, "-c", source],
         cwd=ROOT,
         env={"REDIS_URL": url, "PATH": "/usr/bin:/bin", **options},
         capture_output=True,
