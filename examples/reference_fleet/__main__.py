@@ -25,12 +25,23 @@ trouble on demand (STEP and N are counted since the fleet started, from 1):
   --kill-trainer cartpole-policy:4                    SIGKILL before that optim_step; the fleet restarts the trainer,
                                                       the client sends the step again after --request-timeout
   --client-stops spirals-classifier:20                the client leaves after that step
+  --client-leaves spirals-classifier:20               the client sends that step's requests and leaves before an answer
   --hang-sampler 40                                   the sampler takes no request after 40 answers
+  --fail-job cartpole-policy:6                        the job of the 6th sampling request fails: answered without a send
+  --lose-sample cartpole-policy:6                     it never reaches the sampler: answered after --sample-deadline
+  --fail-send cartpole-policy:6                       its first send raises; it is sent again and answered once
+  --send-twice cartpole-policy:6                      it is sent twice; two results race and the first is the answer
+  --fail-weight-update cartpole-policy:3              the sampler's 3rd weight update fails, answers nothing, and is
+                                                      tried again
+  --spoil-revision cartpole-policy:3                  the 3rd revision can't be loaded; each request for it fails once
+  --kill-sampler cartpole-policy:8                    SIGKILL with the 8th answer made and not sent
+  --kill-dispatcher cartpole-policy:8                 SIGKILL with the 8th answer saved and its record not flushed
 """
 
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 
 from examples.reference_fleet.fleet import Fleet, StateDirInUseError, only_fleet_in
@@ -43,6 +54,7 @@ def main(arguments: list[str]) -> int:
     options = parse_options(arguments, description=__doc__)
     if options.only is None:
         return _run_fleet(options, arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the fleet tells its children
     die_with_parent()
     module = options.only.partition(":")[0].replace("-", "_")
     # Imported by name, so that a process loads no more than its duty needs: most can do without NumPy.

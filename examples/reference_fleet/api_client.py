@@ -18,6 +18,10 @@ class AnswerTimeoutError(Exception):
     """A request was not answered in time; whether it ran is not known."""
 
 
+class LeftError(Exception):
+    """The client leaves without waiting for an answer."""
+
+
 class RequestFailedError(Exception):
     """A request was answered with a failure."""
 
@@ -30,12 +34,13 @@ def succeeded(result: Result) -> Result:
 
 
 class ApiClient:
-    """One run's connection to the API server."""
+    """One run's connection to the API server; with `is_leaving` set, a wait for an answer raises LeftError."""
 
     def __init__(self, port: int, run_id: str, *, request_timeout: float) -> None:
         self._connection = HTTPConnection("127.0.0.1", port, timeout=_POLL_TIMEOUT_SECONDS)
         self._run_id = run_id
         self._request_timeout = request_timeout
+        self.is_leaving = False
 
     def submit(self, endpoint: str, payload: dict[str, Any]) -> str:
         """Send a command and return its request id.
@@ -81,6 +86,8 @@ class ApiClient:
         return self.result(self.submit(endpoint, payload))
 
     def _wait(self, request_id: str, deadline: float) -> Result:
+        if self.is_leaving:
+            raise LeftError
         while True:
             status, result = self._post("retrieve_future", {"request_id": request_id}, deadline)
             if status != _TRY_AGAIN:

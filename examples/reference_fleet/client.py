@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
-from examples.reference_fleet.api_client import AnswerTimeoutError, ApiClient, RequestFailedError
+from examples.reference_fleet.api_client import AnswerTimeoutError, ApiClient, LeftError, RequestFailedError
 from examples.reference_fleet.classify_loop import ClassifyLoop
 from examples.reference_fleet.control_loop import ControlLoop
-from examples.reference_fleet.options import Options
+from examples.reference_fleet.options import Options, StepTrouble
 from examples.reference_fleet.process import log
 from examples.reference_fleet.runs import RUNS, RunPlan
 
@@ -75,6 +75,7 @@ class RunClient:
 
     def _train_step(self) -> bool:
         """Try the next step; False where a request of it failed or was never answered, and it is to be done again."""
+        self._api.is_leaving = self._options.client_leaves == StepTrouble(self._plan.name, self._step + 1)
         try:
             text = self._loop.run_step(self._step + 1, self._step // self._options.epoch_steps)
         except (AnswerTimeoutError, RequestFailedError) as error:
@@ -99,4 +100,8 @@ class RunClient:
 
 def main(options: Options, duty: str) -> None:
     """Drive the run that the duty names (`client:<run>`); SIGTERM ends it at once, for it has nothing to lose."""
-    RunClient(options, RUNS[duty.partition(":")[2]]).run()
+    plan = RUNS[duty.partition(":")[2]]
+    try:
+        RunClient(options, plan).run()
+    except LeftError:
+        log(plan.name, "leaves before its answers, as told")

@@ -1,4 +1,4 @@
-"""The fleet's connections to Redis: every wait has a limit, nothing is sent twice."""
+"""The fleet's connections to Redis: every wait has a limit, nothing is sent twice unasked."""
 
 from __future__ import annotations
 

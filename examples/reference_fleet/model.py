@@ -112,7 +112,7 @@ def save_arrays(path: Path, arrays: Sequence[Array]) -> None:
 
 def load_arrays(path: Path) -> list[Array]:
     """Read what `save_arrays` wrote, in the order it was written."""
-    with np.load(path) as file:
+    with path.open("rb") as raw, np.load(raw) as file:  # opened here: NumPy leaves a damaged file open
         return [file[f"arr_{index}"] for index in range(len(file.files))]
 
 

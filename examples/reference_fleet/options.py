@@ -12,6 +12,17 @@ from examples.reference_fleet.runs import RUNS
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 
+_NTH_TROUBLES = {
+    "--fail-job": "the job of the Nth sampling request fails: its answer, without a send",
+    "--lose-sample": "the Nth sampling request never reaches the sampler, and is answered at its deadline",
+    "--fail-send": "the first send of the Nth sampling request raises, and it is sent again",
+    "--send-twice": "the Nth sampling request is sent twice: two results race for it",
+    "--fail-weight-update": "the sampler's Nth weight update for the run fails and is tried again",
+    "--spoil-revision": "the Nth revision saved for the sampler is one that it can't load",
+    "--kill-sampler": "the sampler kills itself (SIGKILL) with its Nth answer made and not sent",
+    "--kill-dispatcher": "the dispatcher kills itself (SIGKILL) with the Nth answer saved and its record not flushed",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StepTrouble:
@@ -31,6 +42,14 @@ class OpTrouble:
 
 
 @dataclass(frozen=True, slots=True)
+class NthTrouble:
+    """The `nth` of one kind of thing in a run, counted since the fleet started; the flag says of which kind."""
+
+    run: str
+    nth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """All that a process of the fleet is told. Durations are seconds; None stands for "without a limit"."""
 
@@ -43,6 +62,7 @@ class Options:
     ops_per_second: float | None
     device_seconds: float
     request_timeout: float
+    sample_deadline: float
     flush_seconds: float
     state_dir: Path
     port: int
@@ -50,7 +70,16 @@ class Options:
     nan_gradient: StepTrouble | None
     kill_trainer: StepTrouble | None
     client_stops: StepTrouble | None
+    client_leaves: StepTrouble | None
     hang_sampler: int | None
+    fail_job: NthTrouble | None
+    lose_sample: NthTrouble | None
+    fail_send: NthTrouble | None
+    send_twice: NthTrouble | None
+    fail_weight_update: NthTrouble | None
+    spoil_revision: NthTrouble | None
+    kill_sampler: NthTrouble | None
+    kill_dispatcher: NthTrouble | None
     only: str | None  # the one duty of a child process, such as "trainer:classify"
     fleet_id: str  # one start of the fleet
 
@@ -110,6 +139,12 @@ def _add_speed_flags(group: argparse._ArgumentGroup) -> None:
         help="shortest time an op takes on the pretended GPU, as NumPy needs far less (default: 0.06)",
     )
     group.add_argument("--request-timeout", type=_positive, default=20.0, help="of a client, seconds (default: 20)")
+    group.add_argument(
+        "--sample-deadline",
+        type=_positive,
+        default=60.0,
+        help="seconds after which the dispatcher answers a sampling request with a failure (default: 60)",
+    )
     group.add_argument("--flush-seconds", type=_positive, default=5.0, help="the recorders' interval (default: 5)")
 
 
@@ -123,7 +158,12 @@ def _add_trouble_flags(group: argparse._ArgumentGroup) -> None:
         help="the trainer kills itself (SIGKILL) before the step's optim_step, and is restarted",
     )
     group.add_argument("--client-stops", metavar="RUN:STEP", type=_step_trouble, help="the client leaves after it")
+    group.add_argument(
+        "--client-leaves", metavar="RUN:STEP", type=_step_trouble, help="the client leaves before the step's answers"
+    )
     group.add_argument("--hang-sampler", metavar="AFTER_N", type=_count, help="the sampler hangs after N answers")
+    for flag, text in _NTH_TROUBLES.items():
+        group.add_argument(flag, metavar="RUN:N", type=_nth_trouble, help=text)
 
 
 def _run_names(text: str) -> tuple[str, ...]:
@@ -151,6 +191,11 @@ def _op_trouble(text: str) -> OpTrouble:
 def _step_trouble(text: str) -> StepTrouble:
     run, _, step = text.partition(":")
     return StepTrouble(_known_run(run), _positive_int(step))
+
+
+def _nth_trouble(text: str) -> NthTrouble:
+    run, _, nth = text.partition(":")
+    return NthTrouble(_known_run(run), _positive_int(nth))
 
 
 def _positive(text: str) -> float:

@@ -28,14 +28,13 @@ def log(name: str, text: str) -> None:
 
 
 def stop_on_sigterm() -> threading.Event:
-    """Return an event that SIGTERM sets. SIGINT is left to the fleet, which a terminal sends it to as well."""
+    """Return an event that SIGTERM sets."""
     stop = threading.Event()
 
     def handle(_signal: int, _frame: FrameType | None) -> None:
         stop.set()
 
     signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     return stop
 
 

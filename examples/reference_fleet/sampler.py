@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import workers_client
@@ -19,11 +22,16 @@ from examples.reference_fleet.options import Options
 from examples.reference_fleet.process import AnyRecorder, log, repeat, stop_on_sigterm
 from examples.reference_fleet.tensors import encode_array
 from examples.reference_fleet.time_slicer import TimeSlicer
-from examples.reference_fleet.trouble import Trouble
+from examples.reference_fleet.trouble import Trouble, is_due
 
 _BATCH_LIMIT = 8
 _MOVE_SHARE = 0.4
 _WORKLOAD = "sampler"
+_UPDATE_TRIES = 3  # failed weight updates after which a revision counts as one that can't be loaded
+
+
+class WeightUpdateError(Exception):
+    """New weights could not be brought onto the device."""
 
 
 def as_sequence(episode: Episode) -> dict[str, Any]:
@@ -47,10 +55,12 @@ class Sampler:
         self._slicer = TimeSlicer(options.state_dir / "gpu.lock")
         self._device = Device(options.device_seconds, stop)
         self._checkpoints = Checkpoints(options.state_dir)
+        self._options = options
         self._hangs_after, self._stop = options.hang_sampler, stop
         self._recorder = recorder
         self._answered_count = 0
         self._revision, self._network = "", Network((1, 1), seed=0)
+        self._failed_updates: dict[str, int] = {}  # by revision
 
     def run_turn(self) -> None:
         """Wait for requests and answer what has come, in one turn on the device."""
@@ -68,31 +78,68 @@ class Sampler:
             with self._recorder.span("sleep"), self._device.busy(_MOVE_SHARE):
                 pass
         for request, result in zip(requests, results, strict=True):
-            self._queue.push(message_queue.SAMPLE_RESULTS, {"request": request, "result": result})
-            self._answered_count += 1
+            if result is None:
+                self._queue.push(message_queue.SAMPLER_INBOX, request)
+            else:
+                self._send(request, result)
 
-    def _result(self, request: Command) -> Result:
+    def _send(self, request: Command, result: Result) -> None:
+        """Hand a result to the dispatcher, or die with it where that is planned."""
+        count = self._trouble.count(request["model_id"], "sampled")
+        if is_due(self._options.kill_sampler, request["model_id"], count):
+            log(_WORKLOAD, "kills itself, as told")
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._queue.push(message_queue.SAMPLE_RESULTS, {"request": request, "result": result})
+        self._answered_count += 1
+
+    def _result(self, request: Command) -> Result | None:
+        """Return a request's answer, or None where it is to be tried again, after a weight update that failed."""
         try:
+            self._load(request["payload"]["sampler_weights_ref"], request["model_id"])
             count = self._trouble.count(run_id := request["model_id"], "sample")
             if self._trouble.fails(run_id, "sample", count):
                 return failed_result("sample was told to fail")
-            self._load(request["payload"]["sampler_weights_ref"])
             with self._device.busy():
                 return self._sample(request["payload"])
+        except WeightUpdateError as error:
+            log(_WORKLOAD, f"weight update failed: {error}")
+            return None
         except Exception as error:  # noqa: BLE001 - whatever a request raises is its answer, and the next one goes on
             log(_WORKLOAD, f"sample failed: {type(error).__name__}: {error}")
             return failed_result(str(error))
 
-    def _load(self, reference: str) -> None:
-        """Bring the weights that a request names onto the device, where they are not there."""
+    def _load(self, reference: str, run_id: str) -> None:
+        """Bring the weights that a request names onto the device, where they are not there.
+
+        Raises:
+            WeightUpdateError: that failed, and may go well another time.
+            RuntimeError: it failed so often that the revision counts as one that can't be loaded.
+            FileNotFoundError: the revision is gone.
+        """
         if reference == self._revision:
             return
-        with self._recorder.span("weight_sync"), self._device.busy(_MOVE_SHARE):
-            parameters = load_arrays(self._checkpoints.revision(reference))
-            layers = (parameters[0].shape[0], *(biases.shape[0] for biases in parameters[1::2]))
-            self._network = Network(layers, seed=0)
-            self._network.parameters = parameters
-            self._revision = reference
+        if self._failed_updates.get(reference, 0) >= _UPDATE_TRIES:
+            raise RuntimeError(f"{reference} can't be loaded")
+        path = self._checkpoints.revision(reference)
+        if not path.exists():
+            raise FileNotFoundError(f"{reference} is gone")
+        self._revision = ""  # an update that fails halfway leaves the device with neither
+        try:
+            with self._recorder.span("weight_sync"), self._device.busy(_MOVE_SHARE):
+                self._network = self._read_network(path, run_id)
+        except Exception as error:
+            self._failed_updates[reference] = self._failed_updates.get(reference, 0) + 1
+            raise WeightUpdateError(f"{reference}: {type(error).__name__}: {error}") from error
+        self._failed_updates.pop(reference, None)
+        self._revision = reference
+
+    def _read_network(self, path: Path, run_id: str) -> Network:
+        if is_due(self._options.fail_weight_update, run_id, self._trouble.count(run_id, "weight update")):
+            raise OSError("told to fail")
+        parameters = load_arrays(path)
+        network = Network((parameters[0].shape[0], *(biases.shape[0] for biases in parameters[1::2])), seed=0)
+        network.parameters = parameters
+        return network
 
     def _sample(self, payload: dict[str, Any]) -> Result:
         episodes = rollout(

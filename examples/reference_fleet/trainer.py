@@ -19,7 +19,7 @@ from examples.reference_fleet.process import AnyRecorder, log, repeat, stop_on_s
 from examples.reference_fleet.runs import plans_of
 from examples.reference_fleet.store import ResultStore
 from examples.reference_fleet.time_slicer import TimeSlicer
-from examples.reference_fleet.trouble import Trouble
+from examples.reference_fleet.trouble import Trouble, is_due
 
 _BATCH_LIMIT = 16  # commands of one turn
 _MOVE_SHARE = 0.4  # weights to and from the device take this much of an op's time
@@ -35,6 +35,7 @@ class Trainer:
 
     def __init__(self, options: Options, group: str, stop: threading.Event, recorder: AnyRecorder) -> None:
         connection = connect(options.redis_url)
+        self._options = options
         self._workload = f"trainer-{group}"
         self._queues = [command_queue(plan.run_id) for plan in plans_of(options.runs, group=group)]
         self._queue, self._store = MessageQueue(connection), ResultStore(connection)
@@ -113,7 +114,10 @@ class Trainer:
     def _save_for_sampler(self, run_id: str) -> Result:
         parameters = self._model(run_id).network.parameters
         reference = self._checkpoints.next_reference(run_id)
-        save_arrays(self._checkpoints.revision(reference), parameters)
+        path = self._checkpoints.revision(reference)
+        save_arrays(path, parameters)
+        if is_due(self._options.spoil_revision, run_id, self._trouble.count(run_id, "revision")):
+            path.write_bytes(path.read_bytes()[:100])
         self._checkpoints.remove_old_revisions(run_id, keep=_REVISIONS_KEPT)
         return {"type": "sampler_weights_saved", "path": reference}
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import redis
 
-from examples.reference_fleet.options import Options, OpTrouble, StepTrouble
+from examples.reference_fleet.options import NthTrouble, Options, OpTrouble, StepTrouble
 from examples.reference_fleet.runs import RUNS
 
 _TTL_SECONDS = 24 * 3600
+# Flags whose trouble needs what happens to be counted.
+_COUNTED = (
+    "fail_op", "nan_gradient", "kill_trainer", "fail_job", "lose_sample", "fail_send", "send_twice",
+    "fail_weight_update", "spoil_revision", "kill_sampler", "kill_dispatcher",
+)  # fmt: skip
+
+
+def is_due(planned: NthTrouble | None, run_id: str, count: int) -> bool:
+    """Say whether a planned trouble strikes the `count`th of its kind in this run."""
+    return planned is not None and planned == NthTrouble(_name_of(run_id), count)
 
 
 class Trouble:
@@ -17,10 +27,10 @@ class Trouble:
         self._options = options
         self._redis = connection
         self._key = f"reference_fleet:counts:{options.fleet_id}"
-        self._planned = any((options.fail_op, options.nan_gradient, options.kill_trainer))
+        self._planned = any(getattr(options, flag) for flag in _COUNTED)
 
     def count(self, run_id: str, operation: str) -> int:
-        """Count an op that is about to run: 1 for the first of its name and run since the fleet started.
+        """Count an op, or something else of a run: 1 for the first of its name since the fleet started.
 
         Costs nothing, and returns 0, where no trouble is planned.
         """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from examples.reference_fleet.options import OpTrouble, StepTrouble, parse_options
+from examples.reference_fleet.options import NthTrouble, OpTrouble, StepTrouble, parse_options
 from examples.reference_fleet.runs import RUNS, groups_of, plans_of
 
 
@@ -25,11 +25,17 @@ def test_redis_is_the_one_of_the_environment(monkeypatch):
 
 def test_trouble_names_run_op_and_count():
     options = parse_options(
-        ["--fail-op", "digits-classifier:forward:2", "--kill-trainer", "cartpole-policy:3", "--hang-sampler", "0"]
+        [
+            *("--fail-op", "digits-classifier:forward:2"),
+            *("--kill-trainer", "cartpole-policy:3"),
+            *("--hang-sampler", "0"),
+            *("--lose-sample", "cartpole-policy:4"),
+        ]
     )
     assert options.fail_op == OpTrouble("digits-classifier", "forward", 2)
     assert options.kill_trainer == StepTrouble("cartpole-policy", 3)
     assert options.hang_sampler == 0
+    assert options.lose_sample == NthTrouble("cartpole-policy", 4)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +49,9 @@ def test_trouble_names_run_op_and_count():
         (["--fail-op", "digits-classifier:forward"], "is not RUN:OP:N"),
         (["--nan-gradient", "digits-classifier"], "'' is not a whole number"),
         (["--kill-trainer", "nope:1"], "no run is called 'nope'"),
+        (["--lose-sample", "cartpole-policy:0"], "'0' is not a whole number above 0"),
+        (["--send-twice", "nope:1"], "no run is called 'nope'"),
+        (["--sample-deadline", "0"], "'0' is not a number above 0"),
     ],
 )
 def test_bad_value_is_refused_with_the_value_and_the_rule(arguments, sentence, capsys):

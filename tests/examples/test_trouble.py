@@ -1,8 +1,10 @@
 """Trouble on demand strikes once, at the count that was asked for."""
 
-from examples.reference_fleet.options import parse_options
+import pytest
+
+from examples.reference_fleet.options import NthTrouble, parse_options
 from examples.reference_fleet.runs import RUNS
-from examples.reference_fleet.trouble import Trouble
+from examples.reference_fleet.trouble import Trouble, is_due
 
 DIGITS = RUNS["digits-classifier"].run_id
 SPIRALS = RUNS["spirals-classifier"].run_id
@@ -30,6 +32,19 @@ def test_restarted_process_counts_on(redis_client):
     restarted = trouble_of(redis_client, *flags)
     struck.append(restarted.kills_trainer(DIGITS, restarted.count(DIGITS, "optim_step")))
     assert struck == [False, True, False]
+
+
+def test_planned_trouble_is_due_at_its_count_of_its_run_alone():
+    planned = NthTrouble("digits-classifier", 2)
+    due = [(run_id, count) for run_id in (DIGITS, SPIRALS) for count in range(4) if is_due(planned, run_id, count)]
+    assert due == [(DIGITS, 2)]
+    assert not is_due(None, DIGITS, 0)
+
+
+@pytest.mark.parametrize("flag", ["--fail-job", "--spoil-revision", "--kill-sampler", "--kill-dispatcher"])
+def test_any_planned_trouble_has_things_counted(redis_client, flag):
+    trouble = trouble_of(redis_client, flag, "digits-classifier:2")
+    assert [trouble.count(DIGITS, "revision") for _ in range(2)] == [1, 2]
 
 
 def test_without_trouble_nothing_is_counted(redis_client):
