@@ -1,13 +1,16 @@
 """The API server: takes clients' commands, queues them, and hands their results back.
 
 `POST /api/v1/<endpoint>` with `{"model_id", "payload"}` answers `{"request_id"}`; `POST /api/v1/retrieve_future` with
-`{"request_id"}` answers the result, or 408 after two seconds without one.
+`{"request_id"}` answers the result, or 408 after two seconds without one. Commands of a run that no trainer serves are
+answered with a failure here, those that an earlier start left in its queue too: nobody else would ever answer them.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
+from collections.abc import Collection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -16,15 +19,26 @@ import redis
 import workers_client
 from examples.reference_fleet import message_queue
 from examples.reference_fleet.connection import connect
-from examples.reference_fleet.envelope import Result, decode, encode, failed_result, new_command
+from examples.reference_fleet.envelope import (
+    Command,
+    Result,
+    decode,
+    encode,
+    failed_result,
+    is_command,
+    new_command,
+)
+from examples.reference_fleet.gate import Gate, GateClosedError
 from examples.reference_fleet.message_queue import MessageQueue, command_queue
 from examples.reference_fleet.options import Options
-from examples.reference_fleet.process import AnyRecorder, log, stop_on_sigterm
+from examples.reference_fleet.process import AnyRecorder, log, repeat, stop_on_sigterm
+from examples.reference_fleet.runs import RUNS, plans_of
 from examples.reference_fleet.store import ResultStore
 
 _PREFIX = "/api/v1/"
 _WAIT_SECONDS = 2.0  # how long a poll is kept waiting
 _BODY_LIMIT_BYTES = 16 * 1024 * 1024
+_LEFT_BATCH_LIMIT = 256  # commands of an earlier start that are answered at a time
 _OPERATIONS = {
     "create_model": "create_model",
     "forward": "forward_backward",  # OpenRL has one op for both; the payload says that it is forward-only
@@ -38,11 +52,11 @@ _OPERATIONS = {
 class ApiService:
     """What the endpoints do, without HTTP."""
 
-    def __init__(self, connection: redis.Redis, recorder: AnyRecorder) -> None:
+    def __init__(self, connection: redis.Redis, recorder: AnyRecorder, *, served: Collection[str]) -> None:
         self._queue = MessageQueue(connection)
         self._store = ResultStore(connection)
         self._recorder = recorder
-        self._undelivered: set[str] = set()  # requests of trainers; a set's own methods are safe among threads
+        self._served = served  # ids of the runs that have a trainer
 
     def submit(self, endpoint: str, model_id: str, payload: dict[str, Any]) -> str | None:
         """Queue a command and return its request id, or None where there is no such endpoint."""
@@ -53,9 +67,11 @@ class ApiService:
         if endpoint == "forward":
             payload = {**payload, "forward_only": True}
         command = new_command(_OPERATIONS[endpoint], model_id, payload)
-        self._undelivered.add(command["request_id"])
         self._recorder.enqueued(command)
-        self._queue.push(command_queue(model_id), command)
+        if model_id in self._served:
+            self._queue.push(command_queue(model_id), command)
+        else:
+            self._refuse(command)
         return str(command["request_id"])
 
     def result(self, request_id: str) -> Result | None:
@@ -63,10 +79,25 @@ class ApiService:
         return self._store.wait(request_id, timeout=_WAIT_SECONDS)
 
     def delivered(self, request_id: str) -> None:
-        """Note that a client has its result; a result that it fetches again counts as nothing."""
-        if request_id in self._undelivered:
-            self._undelivered.discard(request_id)
-            self._recorder.delivered(request_id)
+        """Note that a client has its result; the recorder counts a result that is fetched again once."""
+        self._recorder.delivered(request_id)
+
+    def refuse_left(self, run_ids: Collection[str]) -> int:
+        """Answer what an earlier start left in the queues of runs that are not served now; return how many."""
+        count = 0
+        for queue in (command_queue(run_id) for run_id in run_ids if run_id not in self._served):
+            while messages := self._queue.take(queue, limit=_LEFT_BATCH_LIMIT):
+                commands = [message for message in messages if is_command(message)]
+                self._recorder.popped(commands)
+                for command in commands:
+                    self._refuse(command)
+                count += len(commands)
+        return count
+
+    def _refuse(self, command: Command) -> None:
+        result = failed_result(f"no trainer serves {command['model_id']}", category="user")
+        self._store.save(command["request_id"], result)
+        self._recorder.answered(command, result)
 
     def _submit_sample(self, model_id: str, payload: dict[str, Any]) -> str:
         request = new_command("sample", model_id, payload) | {"accepted_at": time.time()}
@@ -88,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             self._answer(self.path.removeprefix(_PREFIX), body)
+        except GateClosedError:
+            self.close_connection = True
         except redis.RedisError as error:
             self._reply(503, failed_result(f"Redis: {type(error).__name__}"))
 
@@ -95,21 +128,33 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: the client logs each step."""
 
     def _answer(self, endpoint: str, body: dict[str, Any]) -> None:
-        service = self.server.service
         if endpoint == "retrieve_future":
-            request_id = str(body.get("request_id"))
-            result = service.result(request_id)
-            if result is None:
-                self._reply(408, {"type": "try_again"})
-                return
-            self._reply(200, result)
-            service.delivered(request_id)
+            self._deliver(str(body.get("request_id")))
             return
-        submitted = service.submit(endpoint, str(body.get("model_id")), dict(body.get("payload") or {}))
+        with self.server.gate:
+            submitted = self.server.service.submit(endpoint, str(body.get("model_id")), dict(body.get("payload") or {}))
         if submitted is None:
             self._reply(404, failed_result(f"no endpoint {endpoint}", category="user"))
         else:
             self._reply(200, {"request_id": submitted})
+
+    def _deliver(self, request_id: str) -> None:
+        result = self.server.service.result(request_id)
+        if result is None:
+            self._reply(408, {"type": "try_again"})
+            return
+        with self.server.gate:
+            if self._client_is_gone():
+                raise ConnectionAbortedError
+            self._reply(200, result)
+            self.server.service.delivered(request_id)
+
+    def _client_is_gone(self) -> bool:
+        """Say whether the client has closed its side: a write would not tell, the kernel takes it all the same."""
+        try:
+            return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:  # open, and silent
+            return False
 
     def _body(self) -> dict[str, Any] | None:
         length = self.headers.get("Content-Length", "")
@@ -135,6 +180,13 @@ class ApiServer(ThreadingHTTPServer):
     def __init__(self, port: int, service: ApiService) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.service = service
+        self.gate = Gate()
+
+    def stop(self) -> None:
+        """Take no more requests, and wait a moment for those that are being recorded."""
+        self.shutdown()
+        self.server_close()
+        self.gate.close(timeout=0.5)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say in one line that a client is gone; its result was not delivered."""
@@ -148,9 +200,18 @@ def main(options: Options, _duty: str) -> None:
         role="api_server", redis_url=options.redis_url, interval_seconds=options.flush_seconds
     )
     recorder.phase("idle")
-    server = ApiServer(options.port, ApiService(connect(options.redis_url), recorder))
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.5}, daemon=True).start()
+    served = [plan.run_id for plan in plans_of(options.runs)]
+    service = ApiService(connect(options.redis_url), recorder, served=served)
+    server = ApiServer(options.port, service)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     log("api-server", f"listens on http://127.0.0.1:{options.port}")
+    repeat("api-server", stop, lambda: _refuse_left(service, stop))
+    server.stop()
+    recorder.close(timeout=1.2, reason="stopped")
+
+
+def _refuse_left(service: ApiService, stop: threading.Event) -> None:
+    """Answer what nobody will, as soon as Redis is there, and then wait for the end."""
+    if count := service.refuse_left([plan.run_id for plan in RUNS.values()]):
+        log("api-server", f"commands refused that an earlier start had left: {count}")
     stop.wait()
-    server.server_close()
-    recorder.close(timeout=1.5, reason="stopped")

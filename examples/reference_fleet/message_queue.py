@@ -43,6 +43,12 @@ class MessageQueue:
         messages = [decode(raw) for raw in [first, *(rest or ())]]
         return _text(queue), [message for message in messages if message is not None]
 
+    def take(self, queue: str, *, limit: int) -> list[dict[str, Any]]:
+        """Take up to `limit` messages that are there now, without waiting."""
+        taken = self._redis.lpop(queue, limit)
+        messages = [decode(raw) for raw in taken] if isinstance(taken, list) else []
+        return [message for message in messages if message is not None]
+
 
 def _text(name: bytes | str) -> str:
     return name.decode() if isinstance(name, bytes) else name

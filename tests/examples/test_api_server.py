@@ -2,7 +2,7 @@
 
 import json
 import threading
-from http.client import HTTPConnection
+from http.client import HTTPConnection, RemoteDisconnected
 
 import pytest
 
@@ -23,6 +23,9 @@ class RecordedCalls:
     def enqueued(self, command):
         self.calls.append(("enqueued", command["request_id"]))
 
+    def answered(self, command, result):
+        self.calls.append(("answered", command["request_id"]))
+
     def delivered(self, request_id):
         self.calls.append(("delivered", request_id))
 
@@ -34,27 +37,36 @@ def recorder():
 
 @pytest.fixture
 def service(redis_client, recorder):
-    return ApiService(redis_client, recorder)
+    return ApiService(redis_client, recorder, served=[RUN])
 
 
 @pytest.fixture
-def post(service):
-    """POST a body to the server and return status and answer."""
+def server(service):
     server = ApiServer(0, service)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
+    yield server
+    server.stop()
+    thread.join(timeout=5)
+
+
+@pytest.fixture
+def connection(server):
     connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=5)
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def post(connection):
+    """POST a body to the server and return status and answer."""
 
     def send(path, body):
         connection.request("POST", path, body)
         response = connection.getresponse()
         return response.status, json.loads(response.read())
 
-    yield send
-    connection.close()
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=5)
+    return send
 
 
 def queued(redis_client, queue):
@@ -95,13 +107,42 @@ def test_body_that_is_no_object_is_refused(post, body):
     assert (status, answer["type"], answer["category"]) == (400, "RequestFailedResponse", "user")
 
 
-def test_result_fetched_twice_is_delivered_once(redis_client, post, recorder):
+def test_fetched_result_is_delivered(redis_client, post, recorder):
     _, submitted = post("/api/v1/optim_step", json.dumps({"model_id": RUN, "payload": {}}))
     ResultStore(redis_client).save(submitted["request_id"], {"type": "optim_step_completed"})
-    answers = [post("/api/v1/retrieve_future", json.dumps(submitted)) for _ in range(2)]
-    assert answers == [(200, {"type": "optim_step_completed"})] * 2
+    answer = post("/api/v1/retrieve_future", json.dumps(submitted))
+    assert answer == (200, {"type": "optim_step_completed"})
     post("/api/v1/frobnicate", "{}")  # the answer is written before the delivery is noted
     assert recorder.calls == [("enqueued", submitted["request_id"]), ("delivered", submitted["request_id"])]
+
+
+def test_client_that_left_during_its_poll_is_delivered_nothing(redis_client, connection, recorder, monkeypatch):
+    seen = threading.Event()
+    monkeypatch.setattr(ApiServer, "handle_error", lambda *_arguments: seen.set())
+    connection.request("POST", "/api/v1/retrieve_future", '{"request_id": "r1"}')
+    connection.close()
+    ResultStore(redis_client).save("r1", {"type": "optim_step_completed"})
+    assert seen.wait(5)
+    assert recorder.calls == []
+
+
+def test_command_of_a_run_that_no_trainer_serves_is_answered_at_once(redis_client, service, recorder):
+    request_id = service.submit("optim_step", "nobody", {})
+    assert ResultStore(redis_client).load(request_id) == {
+        "type": "RequestFailedResponse", "error_message": "no trainer serves nobody", "category": "user",
+    }  # fmt: skip
+    assert redis_client.exists(command_queue("nobody")) == 0
+    assert recorder.calls == [("enqueued", request_id), ("answered", request_id)]
+
+
+def test_stopping_server_takes_and_records_nothing_more(redis_client, server, connection, post, recorder):
+    post("/api/v1/frobnicate", "{}")
+    server.gate.close(timeout=0)
+    connection.request("POST", "/api/v1/optim_step", json.dumps({"model_id": RUN, "payload": {}}))
+    with pytest.raises(RemoteDisconnected):
+        connection.getresponse()
+    assert recorder.calls == []
+    assert redis_client.keys() == []
 
 
 def test_poll_without_a_result_is_told_to_try_again(post, monkeypatch, recorder):
