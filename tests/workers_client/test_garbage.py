@@ -16,7 +16,7 @@ NAMES = st.sampled_from(
      "accepted_at", "logical_run_id", "adapter_id", "error_type", "category"]
 )  # fmt: skip
 SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.binary(max_size=8), st.just(object())
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.binary(max_size=8), st.builds(object)
 )
 ANYTHING = st.recursive(
     SCALARS,
