@@ -113,6 +113,12 @@ def read_run(run_id: str) -> LiveRun:
     return read_runs([run_id])[run_id]
 
 
+def read_ledger(run_id: str) -> Ledger:
+    """Return a run's ledger as it is now."""
+    [fields] = _pipeline([("HGETALL", wire.ledger_key(run_id))])
+    return parse_ledger(fields if isinstance(fields, Mapping) else {})
+
+
 def read_workers() -> LiveWorkers:
     """Return the newest workers with their records; a record that expired leaves only its heartbeat."""
     index = _read_index(wire.WORKERS_KEY)

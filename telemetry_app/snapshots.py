@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db import connection, models, transaction
+from django.db import DataError, IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from telemetry_app import bulk, partitions, readers, rows
@@ -36,6 +37,8 @@ RUNS_PER_READ = 50  # runs read from Redis in one round trip
 # A record outside of this has a wrong clock: it would make partitions without end, or stay the newest for years.
 OLDEST_RECORD = timedelta(days=400)
 NEWEST_RECORD = timedelta(days=1)
+MOST = 2**63 - 1  # PostgreSQL's bigint: a total that others' numbers drive beyond stops there
+_UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)  # what one run's or workload's content can raise
 
 
 @dataclass(slots=True)
@@ -46,6 +49,8 @@ class SnapshotSummary:
     rows_written: int = 0
     malformed_count: int = 0
     skipped_runs: int = 0  # taken by another snapshot at this moment
+    failed_runs: int = 0  # could not be stored; the others are
+    first_failure: str = ""
 
     def as_dict(self) -> dict[str, int]:
         """Return the counts by name, as tasks and commands report them."""
@@ -54,6 +59,7 @@ class SnapshotSummary:
             "rows_written": self.rows_written,
             "malformed_count": self.malformed_count,
             "skipped_runs": self.skipped_runs,
+            "failed_runs": self.failed_runs,
         }
 
 
@@ -68,6 +74,7 @@ def take_snapshot(*, now: datetime | None = None) -> SnapshotSummary:
     summary = SnapshotSummary()
     try:
         _take(summary, started_at)
+        execution.error = summary.first_failure
     except Exception as error:
         execution.error = f"{type(error).__name__}: {error}"[:500]
         raise
@@ -93,12 +100,23 @@ def _take(summary: SnapshotSummary, now: datetime) -> None:
         for live in live_runs.values():
             facts_workers = known_workers(workers, now.timestamp())
             verdict = state_of_run(live, facts_workers, expected_seconds=expected, now=now.timestamp())
-            with transaction.atomic():
+            with _bounded_failure(live.run_id, summary), transaction.atomic():
                 _take_run(live, verdict, summary, now)
     _age_states(index, known_workers(workers, now.timestamp()), now)
     for workload in readers.read_workload_index():
-        with transaction.atomic():
+        with _bounded_failure(workload, summary), transaction.atomic():
             _take_turns(workload, summary, now)
+
+
+@contextmanager
+def _bounded_failure(name: str, summary: SnapshotSummary) -> Iterator[None]:
+    """Let what one run or workload holds fail that one alone: its transaction is rolled back, the others are taken."""
+    try:
+        yield
+    except _UNSTORABLE as error:
+        logger.exception("%s could not be stored", name)
+        summary.failed_runs += 1
+        summary.first_failure = summary.first_failure or f"{name}: {type(error).__name__}: {error}"[:500]
 
 
 def _active_runs(index: Mapping[str, float], now: datetime) -> list[str]:
@@ -138,8 +156,8 @@ def _take_run(live: readers.LiveRun, verdict: RunVerdict, summary: SnapshotSumma
         wire.samples_key(run.run_id), lambda raw: wire.parse_sample(raw, run_id=run.run_id), run, now
     )
     steps = run.steps_completed + count_unstamped_steps(new_operations.records)
-    _store_operations(run, new_operations.records, steps)
-    _store_samples(run, new_samples.records)
+    rows_written = _store_operations(run, new_operations.records, steps)
+    rows_written += _store_samples(run, new_samples.records)
     run.steps_completed = max(run.steps_completed, live.steps_completed, steps)
     _update_run(run, live, verdict, now)
     new_malformed = new_operations.malformed_count + new_samples.malformed_count
@@ -147,7 +165,7 @@ def _take_run(live: readers.LiveRun, verdict: RunVerdict, summary: SnapshotSumma
     run.missing_records = missing_records(run)
     run.save()
     summary.runs_count += 1
-    summary.rows_written += len(new_operations.records) + len(new_samples.records)
+    summary.rows_written += rows_written
     summary.malformed_count += new_malformed
 
 
@@ -160,30 +178,35 @@ def missing_records(run: Run) -> int:
     return max(0, written - run.operations_count - run.malformed_count)
 
 
-def _store_operations(run: Run, records: Sequence[wire.OpRecord], steps_completed: int) -> None:
+def _store_operations(run: Run, records: Sequence[wire.OpRecord], steps_completed: int) -> int:
     numbered = number_steps(records, steps_completed=steps_completed)
     inserted = _insert(
         Operation, rows.OPERATION_COLUMNS, [rows.operation_row(record, step) for step, record in numbered], ("status",)
     )
     run.operations_count += len(inserted)
     run.failures_count += sum(status == wire.Status.FAILED.value for (status,) in inserted)
+    return len(inserted)
 
 
-def _store_samples(run: Run, records: Sequence[wire.SampleRecord]) -> None:
+def _store_samples(run: Run, records: Sequence[wire.SampleRecord]) -> int:
     inserted = _insert(Sample, rows.SAMPLE_COLUMNS, list(map(rows.sample_row, records)), ("kind", "count"))
     run.sample_records_count += len(inserted)
-    run.samples_answered += sum(count for kind, count in inserted if kind == "group")
+    answered = sum(count for kind, count in inserted if kind == "group")
+    run.samples_answered = min(MOST, run.samples_answered + answered)
     failed = sum(kind == "failure" for kind, _ in inserted)
     run.samples_failed += failed
     run.failures_count += failed
+    return len(inserted)
 
 
 def _update_run(run: Run, live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> None:
     totals = {name: getattr(run, name) or 0 for name in wire.LEDGER_COUNTS}
-    moved = advance(totals, run.ledger_seen, live.ledger)
+    # Read anew under the run's lock: counts older than those another snapshot saw would look like a Redis that came
+    # back empty, and count twice.
+    moved = advance(totals, run.ledger_seen, readers.read_ledger(run.run_id))
     for name, total in moved.totals.items():
         if name in moved.seen:
-            setattr(run, name, total)
+            setattr(run, name, min(MOST, total))
     run.ledger_seen = dict(moved.seen)
     run.last_activity_at = max(run.last_activity_at, _activity(live, now))
     run.steps_per_hour = per_hour(live.step_times, now=now.timestamp())
@@ -227,7 +250,8 @@ def _insert(
 ) -> list[tuple[Any, ...]]:
     at = columns.index("at")
     partitions.ensure_days(model, {row[at].astimezone(UTC).date() for row in values})
-    return bulk.insert_once(model, columns, values, returning=returning)
+    owner = "run_id" if "run_id" in columns else "workload"
+    return bulk.insert_once(model, columns, values, owner=owner, returning=returning)
 
 
 # --- Turns and workers ----------------------------------------------------------------------------------------

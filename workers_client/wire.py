@@ -174,7 +174,8 @@ def checked_run_id(run_id: str) -> str | None:
 
 def is_run_id(text: str) -> bool:
     """Return whether a run may be called so; others than this project's workers may use references as they are."""
-    return 0 < len(text) <= RUN_ID_LIMIT and not text.endswith(SAMPLES_KEY_SUFFIX) and "\x00" not in text
+    is_storable = values.text(text) == text  # neither NUL nor lone surrogates
+    return len(text) <= RUN_ID_LIMIT and not text.endswith(SAMPLES_KEY_SUFFIX) and is_storable
 
 
 # --- Records --------------------------------------------------------------------------------------------------
