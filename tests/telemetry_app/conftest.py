@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 import redis
+from django.db import transaction
 
-from tests.support.records import RecordWriter
+from telemetry_app import partitions
+from tests.support.records import START, RecordWriter
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker) -> None:
+    """Make the partitions of the days that tests use once, not in each test."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        partitions.ensure_ahead(datetime.fromtimestamp(START, UTC).date())
 
 
 @pytest.fixture

@@ -324,7 +324,9 @@ def test_a_reference_means_its_run(reference):
     assert wire.run_id_of({"model_id": reference}) == "run-a"
 
 
-@pytest.mark.parametrize("run_id", ["", "tinker://", "tinker:///weights", "a:samples", ":samples", "x" * 257, "a\x00b"])
+@pytest.mark.parametrize(
+    "run_id", ["", "tinker://", "tinker:///weights", "a:samples", ":samples", "x" * 257, "a\x00b", "\ud800"]
+)
 def test_an_id_that_no_run_may_have_is_refused(run_id):
     assert wire.checked_run_id(run_id) is None
 

@@ -15,7 +15,7 @@ from workers_client.exceptions import MalformedRecordError
 from workers_client.wire_worker import CurrentOp, CurrentTurn, Ledger, OutstandingWork, parse_ledger, parse_worker
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
