@@ -1,4 +1,4 @@
-"""Ways for a child of root to be somebody else: PostgreSQL refuses to run as root.
+"""Ways for a child to be somebody else: PostgreSQL refuses to run as root, and as a user without a name.
 
 Neither way needs a new user or opens a folder to others. A user namespace keeps all files root's, but containers often
 forbid it; giving root up in favour of `nobody` works there, with the one capability kept that lets it reach binaries
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import struct
 import subprocess
 import sys
@@ -37,22 +38,26 @@ class Identity:
 
 
 def unprivileged_identity(probe: Sequence[str]) -> Identity:
-    """Return the identity for a program that refuses root: our own unless we are root.
+    """Return the identity for a program that refuses root and users without a name: our own unless we are such.
 
     Args:
         probe: a command of the program that ends at once with 0, to try each way with.
 
     Raises:
-        SetUpError: we are root and no way out of it works here.
+        SetUpError: we are, and no way out of it works here.
     """
-    if os.geteuid() != 0:
-        return Identity(become=_stay, owner=os.geteuid())
-    for identity in (Identity(_enter_user_namespace, owner=0), Identity(_become_nobody, owner=NOBODY)):
+    user = os.geteuid()
+    if user != 0 and _has_name(user):
+        return Identity(become=_stay, owner=user)
+    ways = [Identity(_enter_user_namespace, owner=user)]
+    if user == 0:
+        ways.append(Identity(_become_nobody, owner=NOBODY))
+    for identity in ways:
         if _works(probe, identity):
             return identity
     raise SetUpError(
-        "PostgreSQL refuses to run as root, and neither a user namespace nor the user nobody is available here: "
-        "run this as another user, or set DATABASE_URL."
+        f"PostgreSQL refuses to run as user {user}, which is root or has no name, and no way to run it as another was "
+        "found (a user namespace, or nobody): run this as an ordinary user, or set DATABASE_URL."
     )
 
 
@@ -62,6 +67,14 @@ def give_to(owner: int, folder: Path) -> None:
         return
     for path in [*folder.rglob("*"), folder]:  # the folder last: a change cut short is seen and done again
         os.chown(path, owner, -1, follow_symlinks=False)
+
+
+def _has_name(user: int) -> bool:
+    try:
+        pwd.getpwuid(user)
+    except KeyError:  # as in containers that run under a number of the host's choice
+        return False
+    return True
 
 
 def _works(probe: Sequence[str], identity: Identity) -> bool:

@@ -144,8 +144,20 @@ def test_every_identity_that_works_here_reads_the_data_of_every_other(tmp_path, 
         assert (tmp_path / "postgres").stat().st_uid == identity.owner
 
 
-def test_root_without_a_way_out_is_told_what_to_do(monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
+def test_user_without_a_name_runs_it_in_a_namespace(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    monkeypatch.setattr(unprivileged, "_has_name", lambda user: False)
+    monkeypatch.setattr(unprivileged, "_works", lambda probe, identity: True)
+    found = unprivileged.unprivileged_identity(["true"])
+    assert found == unprivileged.Identity(unprivileged._enter_user_namespace, 1234)
+
+
+@pytest.mark.parametrize("user", [0, 1234])
+def test_user_without_a_way_out_is_told_what_to_do(monkeypatch, user):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(unprivileged, "_has_name", lambda user: False)
     monkeypatch.setattr(unprivileged, "_works", lambda probe, identity: False)
-    with pytest.raises(SetUpError, match=r"refuses to run as root.*run this as another user, or set DATABASE_URL"):
+    with pytest.raises(
+        SetUpError, match=rf"refuses to run as user {user}.*run this as an ordinary user, or set DATABASE_URL"
+    ):
         unprivileged.unprivileged_identity(["true"])
