@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis
@@ -17,8 +17,11 @@ from tests.support.records import START, RecordWriter
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup, django_db_blocker) -> None:
     """Make the partitions of the days that tests use once, not in each test."""
+    today = datetime.fromtimestamp(START, UTC).date()
+    days = [today + timedelta(days=offset) for offset in range(-20, partitions.DAYS_AHEAD + 1)]
     with django_db_blocker.unblock(), transaction.atomic():
-        partitions.ensure_ahead(datetime.fromtimestamp(START, UTC).date())
+        for model in partitions.partitioned_models():
+            partitions.ensure_days(model, days)
 
 
 @pytest.fixture
