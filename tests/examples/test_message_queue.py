@@ -32,3 +32,14 @@ def test_empty_queues_give_nothing(redis_client):
 
 def test_commands_wait_in_the_runs_own_queue():
     assert command_queue("Qwen/Qwen3-8B:1") == "open_rl:queue:Qwen/Qwen3-8B:1"
+
+
+def test_take_does_not_wait_and_takes_no_more_than_told(redis_client):
+    queue = MessageQueue(redis_client)
+    for number in range(3):
+        queue.push("work", {"number": number})
+    assert [queue.take("work", limit=2), queue.take("work", limit=2), queue.take("work", limit=2)] == [
+        [{"number": 0}, {"number": 1}],
+        [{"number": 2}],
+        [],
+    ]
