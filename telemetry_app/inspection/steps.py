@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +91,7 @@ def _joined(
     span = wanted + 1
     while True:
         first = max(0, end - span)
-        live = {record.identity: record for step, record in numbered if first <= step <= end}
+        live = {record.identity: _stamped(record, step) for step, record in numbered if first <= step <= end}
         stored: dict[str, wire.OpRecord] = {}
         if _needs_history(sources, numbered, first):
             stored = {record.identity: record for record in _stored(sources, first, end)}
@@ -98,8 +99,13 @@ def _joined(
         records = list({**live, **stored}.values())
         steps = {step for step, _ in number_steps(records, steps_completed=sources.steps_completed)}
         if first == 0 or len(steps) > wanted:
-            return records, bool(stored), bool(set(live) - set(stored)) or not stored
+            return records, bool(stored), bool(live) or not stored
         span *= 4
+
+
+def _stamped(record: wire.OpRecord, step: int) -> wire.OpRecord:
+    """Return the record with its step: counted anew among a part of the run's records, it would be another one."""
+    return record if record.step is not None else dataclasses.replace(record, step=step)
 
 
 def _needs_history(sources: RunSources, numbered: list[tuple[int, wire.OpRecord]], first: int) -> bool:
