@@ -1,0 +1,98 @@
+"""Fixtures of the API's tests: a signed-in caller whose answers are parsed strictly."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.test import Client
+from rest_framework.authtoken.models import Token
+
+BASE = "/api/v1/inspect"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls the API with one token."""
+
+    client: Client
+    token: str
+
+    def answer(self, path: str, expected_status: int = 200, **parameters: Any) -> dict[str, Any]:
+        """Return the JSON of an answer, which must have the status and no NaN or Infinity in it."""
+        response = self.client.get(BASE + path, parameters, headers={"Authorization": f"Token {self.token}"})
+        assert response.status_code == expected_status, response.content
+        assert response.headers["Content-Type"] == "application/json"
+        return json.loads(response.content, parse_constant=_refuse)
+
+    def results(self, path: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return the results of a list's first page."""
+        return self.answer(path, **parameters)["results"]
+
+    def walk(self, path: str, **parameters: Any) -> list[dict[str, Any]]:
+        """Return the results of all pages of a list, of which there may be 200."""
+        results, cursor = [], {}
+        for _ in range(200):
+            answer = self.answer(path, **parameters, **cursor)
+            assert answer["count"] == len(answer["results"])
+            results += answer["results"]
+            if answer["next"] is None:
+                return results
+            cursor = {"cursor": answer["next"]}
+        raise AssertionError("the pages never end")
+
+    def refusal(self, path: str, **parameters: Any) -> dict[str, Any]:
+        """Return the one entry of a 400."""
+        answer = self.answer(path, 400, **parameters)
+        assert answer["type"] == "validation_error"
+        [entry] = answer["errors"]
+        assert set(entry) == {"code", "detail", "attr"}
+        return entry
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def run_path(run_id: str, part: str = "") -> str:
+    """Return the path of a run or of a part of it."""
+    return f"/runs/{quote(run_id, safe='')}{part}"
+
+
+@pytest.fixture
+def token(django_user_model) -> str:
+    """The token of a user without any rights."""
+    return Token.objects.create(user=django_user_model.objects.create_user("reader")).key
+
+
+@pytest.fixture
+def api(client: Client, token: str) -> Caller:
+    """A caller with a token."""
+    return Caller(client, token)
+
+
+@pytest.fixture
+def now() -> float:
+    """The time by the clock, which the API reads too; in the microseconds that history keeps."""
+    return round(time.time(), 6)
+
+
+@pytest.fixture
+def postgres_out(monkeypatch) -> Callable[[], None]:
+    """A function after whose call every query of the telemetry tables fails, as with PostgreSQL out."""
+    from django.db import OperationalError  # as the driver raises it
+    from django.db.models.sql.compiler import SQLCompiler
+
+    original = SQLCompiler.execute_sql
+
+    def execute_sql(self: SQLCompiler, *arguments: Any, **fields: Any) -> Any:
+        if self.query.model._meta.app_label == "telemetry_app":
+            raise OperationalError("connection refused")
+        return original(self, *arguments, **fields)
+
+    return lambda: monkeypatch.setattr(SQLCompiler, "execute_sql", execute_sql)
