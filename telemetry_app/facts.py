@@ -13,9 +13,12 @@ from workers_client.wire_worker import Ledger, WorkerRecord
 
 
 def health_of(record: WorkerRecord, heartbeat_at: float, now: float) -> Health:
-    """Return the health of a worker now, by the newest of its record and its entry in the index."""
+    """Return the health of a worker, by the newest of its record and its entry in the index.
+
+    `now` is Redis's clock; the worker's own is brought to it by the offset the worker measured.
+    """
     return worker_health(
-        heartbeat_at=max(record.at, heartbeat_at),
+        heartbeat_at=max(record.at, heartbeat_at) - (record.clock_offset_seconds or 0.0),
         interval_seconds=record.interval_seconds,
         exited=record.exited_at is not None,
         now=now,
@@ -23,7 +26,7 @@ def health_of(record: WorkerRecord, heartbeat_at: float, now: float) -> Health:
 
 
 def known_workers(workers: LiveWorkers, now: float) -> list[WorkerFact]:
-    """Return all workers with a record, with their health now (unix seconds)."""
+    """Return all workers with a record, with their health at `now` (unix seconds, Redis's clock where it is known)."""
     return [
         WorkerFact(record, health_of(record, workers.heartbeats.get(worker, 0.0), now))
         for worker, record in workers.records.items()

@@ -78,13 +78,7 @@ class LiveWorkers:
     records: dict[str, WorkerRecord] = field(default_factory=dict)
     heartbeats: dict[str, float] = field(default_factory=dict)
     malformed_count: int = 0
-
-
-def read_time() -> float:
-    """Return Redis's clock in unix seconds: the one clock to which workers' clocks are compared."""
-    with _outages_named():
-        seconds, microseconds = _connection().time()
-    return float(seconds) + microseconds / 1e6
+    redis_time: float | None = None  # Redis's clock when they were read: the one clock all are compared to
 
 
 def read_run_index() -> dict[str, float]:
@@ -124,7 +118,8 @@ def read_workers() -> LiveWorkers:
     index = _read_index(wire.WORKERS_KEY)
     heartbeats = {worker: at for worker, at in index.items() if _is_text(worker)}
     result = LiveWorkers(heartbeats=heartbeats, malformed_count=len(index) - len(heartbeats))
-    raw_records = _pipeline([("GET", wire.worker_key(worker)) for worker in heartbeats])
+    *raw_records, redis_time = _pipeline([*(("GET", wire.worker_key(worker)) for worker in heartbeats), ("TIME",)])
+    result.redis_time = redis_time[0] + redis_time[1] / 1e6
     for worker, raw in zip(heartbeats, raw_records, strict=True):
         if raw is None:
             continue

@@ -73,7 +73,7 @@ def take_snapshot(*, now: datetime | None = None) -> SnapshotSummary:
     execution = Execution.objects.create(task=Execution.Task.SNAPSHOT, started_at=started_at)
     summary = SnapshotSummary()
     try:
-        _take(summary, started_at)
+        _take(summary, started_at, is_now=now is None)
         execution.error = summary.first_failure
     except Exception as error:
         execution.error = f"{type(error).__name__}: {error}"[:500]
@@ -86,23 +86,25 @@ def take_snapshot(*, now: datetime | None = None) -> SnapshotSummary:
     return summary
 
 
-def _take(summary: SnapshotSummary, now: datetime) -> None:
+def _take(summary: SnapshotSummary, now: datetime, *, is_now: bool) -> None:
     with transaction.atomic():
         partitions.ensure_ahead(now.date())
     workers = readers.read_workers()
     summary.malformed_count += workers.malformed_count
     _save_workers(workers)
+    # Workers' heartbeats are told on Redis's clock, unless a set instant stands for now.
+    clock = workers.redis_time if is_now and workers.redis_time else now.timestamp()
+    facts = known_workers(workers, clock)
     index = readers.read_run_index()
     active = _active_runs(index, now)
     for start in range(0, len(active), RUNS_PER_READ):
         live_runs = readers.read_runs(active[start : start + RUNS_PER_READ], newest=readers.SUMMARY_RECORDS)
         expected = typical_seconds(live_runs.values())
         for live in live_runs.values():
-            facts_workers = known_workers(workers, now.timestamp())
-            verdict = state_of_run(live, facts_workers, expected_seconds=expected, now=now.timestamp())
+            verdict = state_of_run(live, facts, expected_seconds=expected, now=now.timestamp())
             with _bounded_failure(live.run_id, summary), transaction.atomic():
                 _take_run(live, verdict, summary, now)
-    _age_states(index, known_workers(workers, now.timestamp()), now)
+    _age_states(index, facts, now)
     for workload in readers.read_workload_index():
         with _bounded_failure(workload, summary), transaction.atomic():
             _take_turns(workload, summary, now)

@@ -156,7 +156,11 @@ class WorkerViewSet(ViewSet):
                 "total_matching": len(matching),
                 "next": _next(request, [page[-1].heartbeat_at, page[-1].record.worker] if more else None),
                 "as_of": rfc3339(now),
-                "coverage": {"live": answer.live, "malformed": answer.malformed_count},
+                "coverage": {
+                    "live": answer.live,
+                    "history": answer.has_history,
+                    "malformed": answer.malformed_count,
+                },
                 "results": [workers.worker_fields(worker) for worker in page],
             }
         )

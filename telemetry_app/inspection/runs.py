@@ -15,13 +15,14 @@ from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.workers import KnownWorker, worker_fields
 from telemetry_app.instants import rfc3339, to_unix
-from telemetry_app.models import Run
+from telemetry_app.models import Run, Worker
 from telemetry_app.rates import per_hour, per_second
 from telemetry_app.run_state import RunVerdict, WorkerFact
 from workers_client import wire
 
 RATE_SECONDS = 300.0  # ops and tokens a second are taken over so long
 JUDGED_RUNS = 1_000  # most recently active runs whose state is told live where a list filters by state
+COMPARED_RUNS = 20  # most recently active runs from which it is told what an op takes anywhere
 ORDERINGS = ("last_activity_at", "run_id", "steps_completed", "failures_count", "steps_per_hour")
 _LEDGER_FIELDS = ("enqueued", "popped", "answered", "delivered", "failed")
 
@@ -77,7 +78,7 @@ def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: f
     """
     index = or_none_where_live_is_out(readers.read_run_index)
     workers = or_none_where_live_is_out(readers.read_workers) if index is not None else None
-    facts = known_workers(workers, now) if workers else []
+    facts = known_workers(workers, workers.redis_time or now) if workers else []
     try:
         rows = history(lambda: {row.run_id: row for row in Run.objects.all()})
         has_history = True
@@ -86,7 +87,8 @@ def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: f
             raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.") from None
         rows, has_history = {}, False
     candidates = _candidates(index or {}, rows)
-    matching = [candidate for candidate in candidates if _admits(wanted, candidate, facts)]
+    of_worker = None if wanted.worker is None else _runs_of_worker(wanted.worker, facts)
+    matching = [candidate for candidate in candidates if _admits(wanted, candidate, of_worker)]
     live: dict[str, readers.LiveRun] = {}
     if wanted.state is not None:
         if index is not None:
@@ -119,14 +121,22 @@ def _candidates(index: Mapping[str, float], rows: Mapping[str, Run]) -> list[_Ca
     return stored + new
 
 
-def _admits(wanted: RunFilter, run: _Candidate, workers: Sequence[WorkerFact]) -> bool:
+def _runs_of_worker(worker: str, facts: Sequence[WorkerFact]) -> set[str]:
+    """Return the runs a worker named, from Redis and from its row: one of them may be out, or know it no more."""
+    named = {run for fact in facts if fact.record.worker == worker for run in fact.record.runs}
+    try:
+        rows = history(lambda: list(Worker.objects.filter(worker=worker).values_list("runs", flat=True)))
+    except HistoryUnavailableError:
+        rows = []
+    return named.union(*rows)
+
+
+def _admits(wanted: RunFilter, run: _Candidate, of_worker: set[str] | None) -> bool:
     if wanted.q is not None and wanted.q.lower() not in run.run_id.lower():
         return False
     if wanted.active_since is not None and run.last_activity_at < wanted.active_since.timestamp():
         return False
-    if wanted.worker is None:
-        return True
-    return any(worker.record.worker == wanted.worker and run.run_id in worker.record.runs for worker in workers)
+    return of_worker is None or run.run_id in of_worker
 
 
 def _judge(
@@ -172,6 +182,14 @@ def _cut(
     return page, position
 
 
+def _fleet_seconds(live: readers.LiveRun) -> dict[str, float]:
+    """Return what each op takes anywhere: over the newest records of the most recently active runs, this one too."""
+    others = or_none_where_live_is_out(
+        lambda: readers.read_runs(list(readers.read_run_index())[:COMPARED_RUNS], newest=readers.SUMMARY_RECORDS)
+    )
+    return typical_seconds([live, *(run for run_id, run in (others or {}).items() if run_id != live.run_id)])
+
+
 def _list_fields(
     run: _Candidate, live: readers.LiveRun | None, verdict: RunVerdict | None, now: float
 ) -> dict[str, Any]:
@@ -205,11 +223,11 @@ def run_detail(run_id: str, *, now: float) -> dict[str, Any]:
 
 def detail_fields(sources: RunSources, workers: readers.LiveWorkers | None, *, now: float) -> dict[str, Any]:
     """Return all about one run from sources that are read already."""
-    facts = known_workers(workers, now) if workers else []
+    facts = known_workers(workers, workers.redis_time or now) if workers else []
     live, row = sources.live, sources.row
     verdict = None
     if live is not None:
-        verdict = _verdict(live, row, facts, typical_seconds([live]), now)
+        verdict = _verdict(live, row, facts, _fleet_seconds(live), now)
     ledger = sources.ledger_totals
     activity = max(live.last_activity_at or 0.0 if live else 0.0, to_unix(row.last_activity_at) if row else 0.0)
     own = [fact for fact in facts if sources.run_id in fact.record.runs]

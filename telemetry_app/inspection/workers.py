@@ -41,6 +41,7 @@ class WorkersAnswer:
 
     workers: list[KnownWorker]
     live: bool
+    has_history: bool
     malformed_count: int
 
 
@@ -51,19 +52,20 @@ def known_workers(*, now: float) -> WorkersAnswer:
         LiveDataUnavailableError: neither source can be asked.
     """
     live = or_none_where_live_is_out(readers.read_workers)
+    has_history = True
     try:
         stored = history(lambda: list(Worker.objects.all()[:STORED_WORKERS]))
     except HistoryUnavailableError:
         if live is None:
             raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.") from None
-        stored = []
+        stored, has_history = [], False
     found = {worker.record.worker: worker for worker in _from_rows(stored, now)}
     if live is not None:
         for worker, record in live.records.items():
             heartbeat = max(record.at, live.heartbeats.get(worker, 0.0))
-            found[worker] = KnownWorker(record, heartbeat, health_of(record, heartbeat, now))
+            found[worker] = KnownWorker(record, heartbeat, health_of(record, heartbeat, live.redis_time or now))
     ordered = sorted(found.values(), key=lambda worker: (-worker.heartbeat_at, worker.record.worker))
-    return WorkersAnswer(ordered, live is not None, live.malformed_count if live else 0)
+    return WorkersAnswer(ordered, live is not None, has_history, live.malformed_count if live else 0)
 
 
 def known_worker(worker: str, *, now: float) -> KnownWorker:

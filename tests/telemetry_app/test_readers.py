@@ -290,7 +290,6 @@ def test_the_cursors_record_of_openrl_delivered_again_hides_nothing_before_it(wr
 
 # --- Outages --------------------------------------------------------------------------------------------------
 READS = {
-    "time": readers.read_time,
     "run_index": readers.read_run_index,
     "workload_index": readers.read_workload_index,
     "run": lambda: readers.read_run(RUN),
@@ -342,5 +341,5 @@ def _connection_arguments(pool):
 
 def test_the_error_of_an_outage_names_no_address(redis_out, tmp_path):
     with pytest.raises(LiveDataUnavailableError) as caught:
-        readers.read_time()
+        readers.read_run_index()
     assert str(tmp_path) not in str(caught.value)
