@@ -12,7 +12,7 @@ from typing import Union
 from workers_client.config import is_recording_rank, make_config
 from workers_client.core import Core
 from workers_client.exceptions import ConfigurationError, WorkersClientError
-from workers_client.exits import prepare_late_imports, register_fork
+from workers_client.exits import prepare_late_imports, register_fork, register_process_exit
 from workers_client.null_recorder import NullRecorder
 from workers_client.recorder import Recorder
 from workers_client.wire import HEARTBEAT_INTERVAL_SECONDS
@@ -59,6 +59,7 @@ def start(
         core = Core(config)
         prepare_late_imports()
         register_fork(core)
+        register_process_exit()
         _recorder = Recorder(core, config.role)
         return _recorder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from workers_client.wire import DropReason
 
@@ -32,15 +32,17 @@ class Counters:
         reasons[reason.value] = reasons.get(reason.value, 0) + count
 
 
-@dataclass(frozen=True)
-class Pending:
-    """One record that waits: its kind, the key of its list, what makes its bytes, and about how many they are."""
+class Pending(NamedTuple):
+    """One record that waits: its number among the worker's records, its kind, the key of its list, what it holds and
+    what makes bytes of that, about how many bytes it takes, and its run's totals where it is about a run."""
 
+    number: int
     kind: str
     key: str
-    encode: Callable[[], bytes]
     size_bytes: int
-    run_id: str | None = None
+    encode: Callable[[Any], bytes]
+    data: Any
+    totals: Any = None
 
 
 class RecordBuffer:
@@ -51,65 +53,85 @@ class RecordBuffer:
         self._max_bytes = max_bytes
         self._counters = counters
         self._queues: dict[str, deque[Pending]] = {kind: deque() for kind in KINDS}
-        self._taken: list[Pending] = []  # records of the flush that is under way: they still take memory
-        self._taken_bytes = 0
+        self._count = 0  # records that wait
+        self._taken = dict.fromkeys(KINDS, 0)  # records of the flush that is under way: they still take memory
+        self._taken_count = self._taken_bytes = 0
         self.size_bytes = 0
 
     def __len__(self) -> int:
         """Records that wait, those of a flush under way excepted."""
-        return sum(map(len, self._queues.values()))
+        return self._count
 
     def add(self, record: Pending) -> None:
         """Add a record; drop the oldest of the least dear kind while there are too many."""
-        self._counters.produced[record.kind] += 1
-        self._queues[record.kind].append(record)
-        self.size_bytes += record.size_bytes
-        while len(self) + len(self._taken) > self._max_records:
+        self._counters.produced[record[1]] += 1
+        self._queues[record[1]].append(record)
+        self._count += 1
+        self.size_bytes += record[3]
+        while self._count + self._taken_count > self._max_records:
             if not self._drop_one(DropReason.QUEUE_FULL):
                 break
         while self.size_bytes + self._taken_bytes > self._max_bytes:
             if not self._drop_one(DropReason.BYTES_FULL):
                 break
 
-    def take(self, *, max_records: int, max_bytes: int) -> list[Pending]:
-        """Take records for one flush, oldest first within a kind, the dear kinds first."""
+    def take(self, *, max_records: int, max_bytes: int, is_ready: Callable[[Pending], bool]) -> list[Pending]:
+        """Take records for one flush in the order of their numbers: all kinds alike, oldest first.
+
+        What is not ready stays, in its place.
+        """
         taken: list[Pending] = []
         size = 0
-        for kind in reversed(KINDS):
-            queue = self._queues[kind]
-            while queue and len(taken) < max_records and (size < max_bytes or not taken):
-                record = queue.popleft()
-                size += record.size_bytes
+        kept: dict[str, list[Pending]] = {kind: [] for kind in KINDS}
+        queues = [queue for queue in self._queues.values() if queue]
+        while queues and len(taken) < max_records and (size < max_bytes or not taken):
+            queue = queues[0] if len(queues) == 1 else min(queues, key=_first_number)
+            record = queue.popleft()
+            if not queue:
+                queues.remove(queue)
+            if is_ready(record):
                 taken.append(record)
+                size += record.size_bytes
+            else:
+                kept[record.kind].append(record)
+        for kind, records in kept.items():
+            self._queues[kind].extendleft(reversed(records))
+        self._count -= len(taken)
         self.size_bytes -= size
-        self._taken, self._taken_bytes = list(taken), size
+        for record in taken:
+            self._taken[record.kind] += 1
+        self._taken_count, self._taken_bytes = len(taken), size
         return taken
 
     def settle(self) -> None:
         """Say that what was taken is delivered: its memory is free."""
-        self._taken, self._taken_bytes = [], 0
+        self._taken = dict.fromkeys(KINDS, 0)
+        self._taken_count = self._taken_bytes = 0
 
     def refuse(self, record: Pending) -> None:
         """Drop a record that was taken and has no JSON."""
-        self._taken.remove(record)
+        self._taken[record.kind] -= 1
+        self._taken_count -= 1
+        self._taken_bytes -= record.size_bytes
         self._counters.drop(record.kind, DropReason.REFUSED)
+
+    def has_before(self, number: int) -> bool:
+        """Return whether a record with this number or an earlier one waits."""
+        return any(queue and queue[0].number <= number for queue in list(self._queues.values()))
 
     def counts(self) -> dict[str, int]:
         """Return how many records of each kind are not delivered yet, those of a flush under way included."""
-        counts = {kind: len(queue) for kind, queue in self._queues.items()}
-        for record in self._taken:
-            counts[record.kind] += 1
-        return counts
+        return {kind: len(queue) + self._taken[kind] for kind, queue in self._queues.items()}
 
     def _drop_one(self, reason: DropReason) -> bool:
         for kind in KINDS:
             if self._queues[kind]:
                 self.size_bytes -= self._queues[kind].popleft().size_bytes
+                self._count -= 1
                 self._counters.drop(kind, reason)
                 return True
         return False
 
 
-def estimate_bytes(metrics: dict[str, Any] | None) -> int:
-    """Return about how many bytes a record takes in memory: its fixed part and its metrics."""
-    return 600 + (0 if not metrics else 100 * len(metrics))
+def _first_number(queue: deque[Pending]) -> int:
+    return queue[0].number

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from workers_client import wire
-from workers_client.wire_values import instant, text
+from workers_client.wire_values import TEXT_LIMIT, instant, text
 
 FAILURE_TYPE = "RequestFailedResponse"
-# Fields and values by which a command says that it is forward-only.
-_FORWARD_ONLY = ("forward_only", "is_forward_only")
+ENVELOPE_SIZE = 5  # entries of OpenRL's envelope: op, request_id, model_id, trace_context, payload
+
+# The fields kept of an envelope, in the order of `CommandIds`. The hot path calls it where the envelope holds nothing
+# else that matters; see `Operation.__exit__`.
+quick_ids = itemgetter("request_id", "op", "model_id", "trace_context")
 
 
 class CommandIds(NamedTuple):
     """The small part of a command that is kept: its payload may be megabytes and is never held."""
 
-    run_id: str
-    request_id: str
-    operation: str
-    trace_context: Any
+    request_id: Any
+    operation: Any
+    run: Any
+    trace_context: Any = None
 
 
 class ErrorWords(NamedTuple):
@@ -31,71 +35,80 @@ class ErrorWords(NamedTuple):
     error_category: str | None = None
 
 
-def command_ids(command: Any) -> CommandIds | None:
-    """Return what is kept of a command, or None for the shutdown sentinel, which belongs to no run.
+def command_ids(command: Any) -> CommandIds:
+    """Return what is kept of a command, a mapping or an object.
 
     Raises:
         ValueError: the command names no run that is allowed, or no request.
     """
-    get = command.get
-    request_id = get("request_id")
-    if request_id == wire.SHUTDOWN_REQUEST_ID:
-        return None
+    if not isinstance(command, Mapping):
+        command = {name: getattr(command, name) for name in _COMMAND_FIELDS if hasattr(command, name)}
+    request_id = command.get("request_id")
     run_id = wire.run_id_of(command)
-    if run_id is None or not isinstance(request_id, str) or not request_id:
-        raise ValueError("a command needs a run id and a request id")
-    return CommandIds(run_id, request_id, _operation(command), get("trace_context"))
+    if not isinstance(request_id, str) or not 0 < len(request_id) <= TEXT_LIMIT:
+        raise ValueError("a command needs a request id")
+    if run_id is None and request_id != wire.SHUTDOWN_REQUEST_ID:
+        raise ValueError("a command needs a run id")
+    return CommandIds(request_id, _operation(command), run_id, command.get("trace_context"))
 
 
-def command_fields(command: CommandIds, started_at: float) -> dict[str, Any]:
-    """Return the fields of a record that come from the command: ids, queue time, trace."""
-    fields: dict[str, Any] = {"operation": command.operation, "request_id": command.request_id}
-    context = command.trace_context if isinstance(command.trace_context, Mapping) else {}
-    enqueued_at = _stamp(context.get(wire.ENQUEUED_AT_ENTRY))
+def trace_fields(trace_context: Any, started_at: float) -> dict[str, Any]:
+    """Return the fields of a record that come from a command's trace context: queue time and trace."""
+    if not isinstance(trace_context, Mapping):
+        return {}
+    fields: dict[str, Any] = {}
+    enqueued_at = _stamp(trace_context.get(wire.ENQUEUED_AT_ENTRY))
     if enqueued_at is not None:
         fields["enqueued_at"] = enqueued_at
-        fields["queue_seconds"] = max(0.0, started_at - enqueued_at)
-    parent = context.get("traceparent")
-    parts = parent.split("-") if isinstance(parent, str) else []
-    if len(parts) >= 4 and len(parts[1]) == 32 and len(parts[2]) == 16:  # W3C Trace Context, version 00
-        fields["trace_id"], fields["span_id"] = parts[1], parts[2]
+        fields["queue_seconds"] = max(0.0, round(started_at - enqueued_at, 6))
+    parent = trace_context.get("traceparent")
+    if isinstance(parent, str) and len(parent) <= _TRACEPARENT_LIMIT:
+        parts = parent.split("-")
+        if len(parts) >= 4 and len(parts[1]) == 32 and len(parts[2]) == 16 and parent.isascii():  # W3C Trace Context
+            fields["trace_id"], fields["span_id"] = parts[1], parts[2]
     return fields
 
 
 def failure_of(result: Any) -> ErrorWords | None:
-    """Return how a result failed, or None where it is no failure; results are mappings or objects."""
-    kind = _attribute(result, "type")
-    if kind != FAILURE_TYPE and type(result).__name__ != FAILURE_TYPE:
+    """Return how a result failed, or None where it is no failure; results are mappings, objects or exceptions."""
+    if isinstance(result, BaseException):
+        return ErrorWords(wire.Status.FAILED.value, type(result).__name__)
+    if attribute(result, "type") != FAILURE_TYPE and type(result).__name__ != FAILURE_TYPE:
         return None
-    error_type = text(_attribute(result, "error_type")) or FAILURE_TYPE
-    category = text(_attribute(result, "error_category") or _attribute(result, "category"))
+    error_type = text(attribute(result, "error_type")) or FAILURE_TYPE
+    category = text(attribute(result, "error_category")) or text(attribute(result, "category"))
     return ErrorWords(wire.Status.FAILED.value, error_type, category)
 
 
-def metrics_of(result: Any) -> dict[str, Any] | None:
-    """Return a copy of a result's metrics, or None where it has none."""
-    metrics = _attribute(result, "metrics")
-    return dict(metrics) if isinstance(metrics, Mapping) else None
+def is_result(value: Any) -> bool:
+    """Return whether a value can be a worker's result: a mapping, an object with a type, an exception, or None."""
+    return value is None or isinstance(value, (Mapping, BaseException)) or hasattr(value, "type")
 
 
 def tokens_of(result: Any) -> int:
     """Return how many tokens a sampling result holds, over its sequences."""
-    sequences = _attribute(result, "sequences")
+    sequences = attribute(result, "sequences")
     if not isinstance(sequences, (list, tuple)):
         return 0
-    return sum(
-        len(tokens) for tokens in (_attribute(item, "tokens") for item in sequences) if hasattr(tokens, "__len__")
-    )
+    found = (attribute(item, "tokens") for item in sequences)
+    return sum(len(tokens) for tokens in found if hasattr(tokens, "__len__"))
 
 
 def accepted_at_of(request: Any) -> float | None:
     """Return when a sampling request was accepted, where it says so."""
-    return instant(_attribute(request, "accepted_at")) or _stamp(_attribute(request, "accepted_at"))
+    return _stamp(attribute(request, "accepted_at"))
 
 
-def without_nothing(**fields: Any) -> dict[str, Any]:
-    """Return the fields that have a value."""
-    return {name: value for name, value in fields.items() if value is not None}
+def attribute(source: Any, name: str) -> Any:
+    """Return an entry of a mapping or an attribute of an object, None where there is none."""
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+_COMMAND_FIELDS = (
+    "request_id", "op", "operation", "model_id", "trace_context", "payload", "logical_run_id", "adapter_id", "lora_id",
+    "forward_only",
+)  # fmt: skip
+_TRACEPARENT_LIMIT = 128  # characters; 55 in version 00
 
 
 def _operation(command: Mapping[str, Any]) -> str:
@@ -107,8 +120,7 @@ def _operation(command: Mapping[str, Any]) -> str:
 
 def _is_forward_only(command: Mapping[str, Any]) -> bool:
     payload = command.get("payload")
-    sources = (command, payload) if isinstance(payload, Mapping) else (command,)
-    return any(source.get(name) is True for source in sources for name in _FORWARD_ONLY)
+    return any(isinstance(source, Mapping) and source.get("forward_only") is True for source in (command, payload))
 
 
 def _stamp(value: Any) -> float | None:
@@ -119,7 +131,3 @@ def _stamp(value: Any) -> float | None:
         except ValueError:
             return None
     return instant(value)
-
-
-def _attribute(source: Any, name: str) -> Any:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)

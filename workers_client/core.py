@@ -3,40 +3,47 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from workers_client import wire
 from workers_client.buffer import Counters, Pending, RecordBuffer
+from workers_client.commands import ErrorWords
 from workers_client.config import Config
-from workers_client.flusher import Flush, Flusher
-from workers_client.ledger import Fold, RunTotals
-from workers_client.transport import Applied, Command, Transport
-from workers_client.worker_record import Identity, newest_runs, outstanding
+from workers_client.flush import Flush
+from workers_client.flusher import Flusher
+from workers_client.ledger import Fold
+from workers_client.run_totals import Command
+from workers_client.transport import Applied, Transport
+from workers_client.worker_record import Identity, worker_fields
 
 if TYPE_CHECKING:
     from workers_client.gpu_turn import GpuTurn, Span
     from workers_client.operation import Operation
 
-EVENTS_BEFORE_WAKE = 10_000  # events that wait for the fold: more of them wake the flush thread early
+EVENTS_BEFORE_WAKE = 5_000  # events that wait for the fold: more of them wake the flush thread early
+EVENTS_BEFORE_HELP = 10_000  # more of them, and each hook folds a few: memory stays bounded where the thread starves
+HELP_EVENTS = 8  # events that one hook folds
 HOOK_COSTS_KEPT = 512
 
 
 @dataclass
 class Taken:
-    """All that goes into one flush but the numbers Redis tells."""
+    """All that goes into one flush."""
 
     records: list[Pending]
     total_commands: list[Command]
-    step_runs: list[str]
     runs: list[str]
     worker_record: dict[str, Any]
 
 
 class Core:
-    """The state of one recording process. Hooks touch `events`, `running`, `spans`, `turns` only, without a lock."""
+    """The state of one recording process.
+
+    Hooks touch the attributes of the first paragraph of `_begin` alone, and take no lock but one they can do without.
+    """
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -48,61 +55,97 @@ class Core:
         self._begin(parent=self.worker)
 
     def _begin(self, *, parent: str | None) -> None:
+        """Set all up. Quick, and without side effects: a child that never records does this, too."""
         config = self.config
-        self.identity = Identity(config.role, parent)
-        self.worker = self.identity.worker
-        self._constant_fields = self.identity.fields()
         self.events: deque[tuple[Any, ...]] = deque()
-        self.running: dict[int, Operation] = {}
+        self.events_limit = -1  # more events than this, and a hook calls `relieve`; negative while no thread runs
+        self.current: Operation | None = None  # the op that runs alone
+        self.others: dict[Operation, None] = {}  # ops that run beside it
+        self.last_request_id: Any = None  # of the op that ended last
         self.spans: dict[int, Span] = {}
         self.turns: dict[int, GpuTurn] = {}
         self.hook_errors = 0
         self.hook_costs: deque[float] = deque(maxlen=HOOK_COSTS_KEPT)
+
+        self.identity = Identity(config.role, parent)
+        self.worker = self.identity.worker
         self.named_phase: tuple[str, float] = (wire.Phase.STARTING.value, self.identity.started_at)
         self.counters = Counters()
         # Held while events are folded and while a flush takes its records; never while anything is encoded or sent.
-        self.fold_lock = threading.RLock()
+        # Not re-entrant: a signal handler that interrupts a fold must not fold within it.
+        self.fold_lock = threading.Lock()
         self.fold = Fold(
             self.worker,
             RecordBuffer(max_records=config.max_records, max_bytes=config.max_bytes, counters=self.counters),
         )
         self.exited: tuple[float, str] | None = None
+        self._closed: bool | None = None  # what `close` returned
         self.redelivered = self.flushes = self.failed_flushes = 0
         self.last_flush_seconds = 0.0
         self.clock_offset_seconds: float | None = None
-        url = config.redis_url
-        assert url is not None, "without a URL there is a null recorder"
-        self.transport = Transport(url, socket_timeout=config.socket_timeout)
+        assert config.redis_url is not None, "without a URL there is a null recorder"
+        self.transport = Transport(config.redis_url, socket_timeout=config.socket_timeout)
         self.flusher = Flusher(self, self.transport, interval_seconds=config.interval_seconds)
 
     # --- Hooks' side ------------------------------------------------------------------------------------------
     def record(self, event: tuple[Any, ...]) -> None:
-        """Append one event; start the thread at the first, and one in place of a thread that died."""
+        """Append one event."""
         self.events.append(event)
-        if not self.flusher.is_running and self.exited is None:
-            self.begin()
-        if len(self.events) > EVENTS_BEFORE_WAKE:
-            self._relieve()
+        if len(self.events) > self.events_limit:
+            self.relieve()
 
-    def _relieve(self) -> None:
-        """Wake the flush thread; where it starves, or is gone, fold here: totals stay exact and memory bounded."""
-        self.flusher.wake()
-        if len(self.events) > self.config.max_records and self.fold_lock.acquire(blocking=False):
+    def relieve(self) -> None:
+        """Start the thread where none runs; wake it where many events wait; help it where it starves."""
+        if self.exited is None and not self.flusher.is_running:
+            self.flusher.start()
+        self.events_limit = EVENTS_BEFORE_WAKE if self.flusher.is_running or self.exited is not None else -1
+        waiting = len(self.events)
+        if waiting > EVENTS_BEFORE_WAKE:
+            self.flusher.wake()
+        if waiting > EVENTS_BEFORE_HELP and self.fold_lock.acquire(blocking=False):
             try:
-                self.fold_events()
+                self.fold_events(HELP_EVENTS)
             finally:
                 self.fold_lock.release()
-
-    def begin(self) -> None:
-        """Start the flush thread."""
-        from workers_client import exits  # not loaded before there is anything to send at exit
-
-        exits.register_process_exit(self)
-        self.flusher.start()
 
     def count_error(self) -> None:
         """Count a hook, or a flush, that met nonsense."""
         self.hook_errors += 1
+
+    def is_running(self, request_id: Any) -> bool:
+        """Return whether an op of this request runs right now."""
+        running = [op.ids() for op in (self.current, *list(self.others)) if op is not None]
+        return any(ids is not None and ids.request_id == request_id for ids in running)
+
+    def note_in_turn(self, ids: Any, started_at: float, ended_at: float, failure: ErrorWords | None) -> None:
+        """Tell the turn that an op ran inside."""
+        status = wire.Status.SUCCEEDED.value if failure is None else failure.status
+        for turn in list(self.turns.values()):
+            turn.note_op(ids, started_at, ended_at, status)
+
+    # --- Delivery ---------------------------------------------------------------------------------------------
+    def flush(self, timeout: float | None) -> bool:
+        """Send what is buffered now; False where it is not delivered in time."""
+        if not self.flusher.is_needed:
+            return True
+        return self.flusher.flush(2 * self.config.interval_seconds if timeout is None else timeout)
+
+    def close(self, timeout: float, reason: str | None) -> bool:
+        """Send the last flush; return at once where an earlier close said how it went."""
+        if self._closed is None and self.flusher.is_needed:
+            self.exited = (time(), str(reason or "closed"))
+            self._closed = self.flusher.flush(timeout, is_last=True)
+        return self._closed is not False
+
+    def close_at_exit(self, timeout: float, reason: str) -> None:
+        """Close where the host did not; where it did, and Redis answered, send what was recorded since."""
+        if self._closed and self.has_more:
+            self.flusher.flush(timeout, is_last=True)
+        self.close(timeout, reason)
+
+    def thread_ended(self) -> None:
+        """Have the next hook look for a thread."""
+        self.events_limit = -1 if self.exited is None else EVENTS_BEFORE_WAKE
 
     # --- Flush thread's side ----------------------------------------------------------------------------------
     @property
@@ -110,36 +153,26 @@ class Core:
         """Whether records or events wait."""
         return bool(self.events) or len(self.fold.records) > 0
 
-    def fold_events(self) -> None:
-        """Fold what the hooks appended. The fold lock must be held."""
-        events = self.events
-        while True:
-            try:
-                event = events.popleft()
-            except IndexError:
-                return
-            try:
-                self.fold.apply(event)
-            except Exception:  # noqa: BLE001 - nonsense from a host costs one event, never the others
-                self.hook_errors += 1
+    def fold_events(self, limit: int = 1 << 62) -> None:
+        """Fold what the hooks appended, `limit` events at most. The fold lock must be held."""
+        popleft, apply = self.events.popleft, self.fold.apply
+        try:
+            for _ in range(min(limit, len(self.events))):
+                event = popleft()
+                try:
+                    apply(event)
+                except Exception:  # noqa: BLE001 - nonsense from a host costs one event, never the others
+                    self.hook_errors += 1
+        except IndexError:  # others fold too
+            return
 
     def take(self, *, max_records: int, max_bytes: int) -> Taken:
         """Take records and all totals for one flush. The fold lock must be held."""
-        now = time.time()
+        now = time()
         self.fold.close_sampling_windows(now)
-        records = self.fold.records.take(max_records=max_records, max_bytes=max_bytes)
-        commands: list[Command] = []
-        step_runs: list[str] = []
-        runs: list[str] = []
-        for run_id, totals in self.fold.runs.items():
-            moved = _run_commands(run_id, totals)
-            if moved:
-                runs.append(run_id)
-                step_runs += [run_id] if any(command[0] == "STEPS" for command in moved) else []
-                commands += moved
-        commands += [("ZADD", wire.WORKLOADS_KEY, "GT", at, name) for name, at in self.fold.workload_times.items()]
-        self.fold.workload_times = {}
-        return Taken(records, commands, step_runs, runs, self.worker_fields(now))
+        records = self.fold.records.take(max_records=max_records, max_bytes=max_bytes, is_ready=_has_step_base)
+        commands, runs = self.fold.take_totals(records)
+        return Taken(records, commands, runs, worker_fields(self, now))
 
     def refuse(self, record: Pending) -> None:
         """Count a record that has no JSON."""
@@ -148,22 +181,25 @@ class Core:
 
     def flush_applied(self, flush: Flush, applied: Applied, *, seconds: float) -> None:
         """Count what Redis has, and learn its clock and the runs' step counts."""
+        refused = [flush.commands[index] for index in applied.refused]
+        refused_keys = {command[1] for command in refused if command[0] == "PUSH"}
         with self.fold_lock:
-            refused_keys = {
-                flush.commands[index][1] for index in applied.refused if flush.commands[index][0] == "RPUSH"
-            }
-            for record in flush.records:
-                if record.key in refused_keys:
-                    self.counters.drop(record.kind, wire.DropReason.REFUSED)
+            for (kind, key), count in flush.record_counts.items():
+                if key in refused_keys:
+                    self.counters.drop(kind, wire.DropReason.REFUSED, count)
                 else:
-                    self.counters.sent[record.kind] += 1
-            for run_id, steps in zip(flush.step_runs, applied.steps):  # noqa: B905 - Python 3.10's zip too
-                self.fold.runs[run_id].steps_known = steps
+                    self.counters.sent[kind] += count
+            for key, steps in applied.steps.items():
+                totals = self.fold.runs.get(key[len(wire.steps_key("")) :])
+                if totals is not None:
+                    totals.steps_known = max(steps, totals.steps_known)
+            if applied.was_empty:
+                self.fold.restore_steps()
             self.fold.records.settle()
-            self.redelivered += len(flush.records) if applied.was_redelivered else 0
+            self.redelivered += sum(flush.record_counts.values()) if applied.was_redelivered else 0
             self.flushes += 1
             self.last_flush_seconds = seconds
-            self.clock_offset_seconds = time.time() - seconds / 2 - applied.redis_time
+            self.clock_offset_seconds = applied.clock_offset_seconds
 
     def flush_failed(self) -> None:
         """Count a flush without an answer, and go on folding: totals must not wait in the events."""
@@ -171,41 +207,23 @@ class Core:
         with self.fold_lock:
             self.fold_events()
 
-    # --- The worker record ------------------------------------------------------------------------------------
-    def worker_fields(self, now: float) -> dict[str, Any]:
-        """Return the worker record of this moment."""
-        phase, phase_since = self._phase()
-        fields: dict[str, Any] = {
-            **self._constant_fields,
-            "at": now,
-            "interval_seconds": self.config.interval_seconds,
-            "phase": phase,
-            "phase_since": phase_since,
-            "runs": newest_runs(self.fold),
-            "outstanding": outstanding({**self.fold.undelivered, **self.fold.open_requests}),
-            "turns": dict(self.fold.turn_totals),
-            "buffer": self._buffer_fields(),
-        }
-        optional = {
-            "last_progress_at": self.fold.last_progress_at,
-            "current": self._current(),
-            "turn": self._turn(),
-            "clock_offset_seconds": self.clock_offset_seconds,
-        }
-        fields.update({name: value for name, value in optional.items() if value is not None})
-        if self.exited is not None:
-            fields["exited_at"], fields["exit_reason"] = self.exited
-        return fields
-
+    # --- Counters ---------------------------------------------------------------------------------------------
     def stats(self) -> dict[str, Any]:
         """Return the counters, with everything folded that hooks appended so far."""
-        with self.fold_lock:
-            self.fold_events()
-            fields = self._buffer_fields()
+        has_lock = self.fold_lock.acquire(timeout=1.0)  # a signal handler must not wait for what it interrupted
+        try:
+            if has_lock:
+                self.fold_events()
+            fields = self.buffer_fields()
             fields["buffered"] = fields.pop("pending")
-        return {**fields, "hook_errors": self.hook_errors, "flush_seconds": self.last_flush_seconds}
+        finally:
+            if has_lock:
+                self.fold_lock.release()
+        errors = self.hook_errors + self.fold.bad_values_count
+        return {**fields, "hook_errors": errors, "flush_seconds": self.last_flush_seconds}
 
-    def _buffer_fields(self) -> dict[str, Any]:
+    def buffer_fields(self) -> dict[str, Any]:
+        """Return the counters as the worker record has them."""
         costs = sorted(self.hook_costs)
         return {
             "produced": dict(self.counters.produced),
@@ -221,55 +239,6 @@ class Core:
             "hook_p99_us": costs[len(costs) * 99 // 100] * 1e6 if costs else 0.0,
         }
 
-    def _phase(self) -> tuple[str, float]:
-        """Return the worker's phase and since when, from what runs now."""
-        if self.exited is not None:
-            return wire.Phase.EXITED.value, self.exited[0]
-        for turn in list(self.turns.values()):
-            if turn.started_at is None:
-                return wire.Phase.WAITING_FOR_GPU.value, turn.requested_at
-        for span in list(self.spans.values()):
-            return span.phase, span.started_at
-        for operation in list(self.running.values()):
-            return operation.phase, operation.started_at
-        name, since = self.named_phase
-        if name == wire.Phase.STARTING.value and self.fold.last_progress_at is not None:
-            name = wire.Phase.IDLE.value
-        return name, max(since, self.fold.last_progress_at or 0.0)
 
-    def _current(self) -> dict[str, Any] | None:
-        for operation in list(self.running.values()):
-            command = operation.command
-            if command is not None:
-                return {
-                    "run_id": command.run_id,
-                    "operation": command.operation,
-                    "request_id": command.request_id,
-                    "started_at": operation.started_at,
-                }
-        return None
-
-    def _turn(self) -> dict[str, Any] | None:
-        for turn in list(self.turns.values()):
-            fields = {"workload": turn.workload, "requested_at": turn.requested_at}
-            return fields if turn.started_at is None else {**fields, "started_at": turn.started_at}
-        return None
-
-
-def _run_commands(run_id: str, totals: RunTotals) -> list[Command]:
-    """Move a run's unsent totals into commands: they live on in the flush until Redis has them."""
-    commands: list[Command] = []
-    for name, count in totals.counts.items():
-        commands.append(("HINCRBY", wire.ledger_key(run_id), name, count))
-    for name, at in totals.instants.items():
-        commands.append(("HSET", wire.ledger_key(run_id), name, repr(at)))
-    if totals.step_times:
-        commands.append(("STEPS", wire.steps_key(run_id), totals.steps_known, len(totals.step_times)))
-        for start in range(0, len(totals.step_times), 1_000):
-            times = [repr(at) for at in totals.step_times[start : start + 1_000]]
-            commands.append(("RPUSH", wire.step_times_key(run_id), *times))
-        commands.append(("LTRIM", wire.step_times_key(run_id), -wire.LIST_LIMIT, -1))
-    if commands:
-        commands.append(("ZADD", wire.RUNS_KEY, "GT", totals.last_activity_at, run_id))
-    totals.counts, totals.instants, totals.step_times = {}, {}, []
-    return commands
+def _has_step_base(record: Pending) -> bool:
+    return record.totals is None or record.totals.steps_base is not None

@@ -6,7 +6,6 @@ No signal handler is installed. `close()` is the contract, what is registered he
 from __future__ import annotations
 
 import atexit
-import multiprocessing.process
 import os
 import sys
 import weakref
@@ -21,18 +20,23 @@ CLOSE_SECONDS = 5.0
 _registered_pids: set[int] = set()
 
 
-def register_process_exit(core: Core) -> None:
-    """Have `core` closed when this process ends; a child of `multiprocessing` skips `atexit` but runs finalizers."""
+def register_process_exit() -> None:
+    """Have the recorder closed when this process ends; a child of `multiprocessing` skips `atexit` but runs finalizers.
+
+    Called by `start()` and, in the child of a fork, with the first record.
+    """
     if os.getpid() in _registered_pids:
         return
-    _registered_pids.clear()  # of a parent before the fork
+    inherits_atexit = bool(_registered_pids)  # of a parent before the fork
+    _registered_pids.clear()
     _registered_pids.add(os.getpid())
-    if multiprocessing.process.parent_process() is not None:
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
         from multiprocessing.util import Finalize  # loaded only in children of multiprocessing, which have it
 
         Finalize(None, close_at_exit, exitpriority=100)
-        return
-    atexit.register(close_at_exit)
+    elif not inherits_atexit:
+        atexit.register(close_at_exit)  # a child of a plain fork inherits it
 
 
 def close_at_exit() -> None:
@@ -40,7 +44,8 @@ def close_at_exit() -> None:
     import workers_client  # the package's state is looked up at exit: it may be a child's by now
 
     recorder = workers_client.get_recorder()
-    recorder.close(CLOSE_SECONDS, reason=_reason())
+    if isinstance(recorder, workers_client.Recorder):
+        recorder._core.close_at_exit(CLOSE_SECONDS, _reason())
 
 
 def prepare_late_imports() -> None:

@@ -1,77 +1,77 @@
 """The one thread of a process that records: fold, encode, send; it is the worker's heartbeat too.
 
 Encoding and sending happen outside every lock that a hook takes. A flush that failed is sent again as it was, with its
-number, until Redis answers; what comes meanwhile waits in the bounded buffer.
+number, until Redis answers; what comes meanwhile waits in the bounded buffer. Hooks and the thread speak through a
+`SimpleQueue`, whose `put` a signal handler may call whatever it interrupted.
 """
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
-from workers_client import wire
-from workers_client.buffer import Pending
-from workers_client.codec import encode_object
-from workers_client.transport import VALUES_PER_COMMAND, Applied, Command, Transport, load_redis
+from workers_client import exits, wire
+from workers_client.flush import FLUSH_BYTES, FLUSH_RECORDS, Flush, add_records, add_worker
+from workers_client.log_limiter import LogLimiter
+from workers_client.transport import Transport, load_redis
 
 if TYPE_CHECKING:
     from workers_client.core import Core
 
-logger = logging.getLogger(__name__)
-
-FLUSH_RECORDS = 5_000  # records of one flush at most: the return after an outage must stall nobody
-FLUSH_BYTES = 4 * 1024 * 1024
 BACK_OFF_SECONDS = 0.5  # after the first failure; doubles
-BACK_OFF_LIMIT_SECONDS = 10.0
-LOG_INTERVAL_SECONDS = 60.0
+BACK_OFF_LIMIT_SECONDS = 5.0
+START_AGAIN_SECONDS = 1.0  # after a thread could not be started
+LOOK_SECONDS = 0.5  # a caller that waits looks so often whether the thread still lives
+NEXT_TRY_SECONDS = 0.2  # between two tries at least, however often one is asked for
+BETWEEN_FLUSHES_SECONDS = 0.001  # of a backlog: lets the host and other clients of Redis in
 
 
 @dataclass
-class Flush:
-    """One numbered set of commands; kept and sent again as it is until Redis answers."""
+class Request:
+    """Somebody waits for what is buffered now to be delivered, until `deadline` (monotonic)."""
 
-    number: int
-    commands: list[Command] = field(default_factory=list)
-    records: list[Pending] = field(default_factory=list)
-    step_runs: list[str] = field(default_factory=list)  # runs of the STEPS commands, in order
-    attempts: int = 0
+    deadline: float
+    is_last: bool = False  # the thread ends with it
+    reply: SimpleQueue[bool] = field(default_factory=SimpleQueue)
 
 
 class Flusher:
     """Sends what a recorder folded, every `interval_seconds` or when asked."""
 
-    def __init__(self, recorder: Core, transport: Transport, *, interval_seconds: float) -> None:
-        self._recorder = recorder
+    def __init__(self, core: Core, transport: Transport, *, interval_seconds: float) -> None:
+        self._core = core
         self._transport = transport
         self._interval_seconds = interval_seconds
+        # A flush kept for long must leave room: what it holds can't be dropped any more.
+        self._max_records = max(1, min(FLUSH_RECORDS, core.config.max_records // 4))
+        self._max_bytes = max(1, min(FLUSH_BYTES, core.config.max_bytes // 4))
         self._number = 0
         self._kept: Flush | None = None  # sent, and not answered yet
         self._send_lock = threading.Lock()  # one sender: the thread, or at shutdown whoever calls flush()
-        self._wake = threading.Event()
-        # Held to count requests for a flush and their answers; never while anything is encoded or sent.
-        self._served = threading.Condition()
-        self._requested_count = self._served_count = 0
-        self._stopped = False
+        self._inbox: SimpleQueue[Request | None] = SimpleQueue()
+        self._woken = False  # a wake is on its way: more are not needed
         self._failures = 0
         self._log = LogLimiter()
         self._thread: threading.Thread | None = None
+        self._start_at = 0.0  # monotonic; not before this is a thread started again
 
-    # --- The thread -------------------------------------------------------------------------------------------
+    # --- Callers' side ----------------------------------------------------------------------------------------
     def start(self) -> None:
         """Start the thread, or one in place of a thread that died. Never raises: at shutdown no thread can start."""
-        if self._thread is not None and self._thread.is_alive():
+        if self.is_running or time.monotonic() < self._start_at:
             return
+        exits.register_process_exit()
+        thread = threading.Thread(target=self._run, name="workers-client-flush", daemon=True)
+        self._thread = thread
         try:
-            thread = threading.Thread(target=self._run, name="workers-client-flush", daemon=True)
             thread.start()
-            self._thread = thread
         except RuntimeError:  # "can't start new thread at interpreter shutdown": close() sends what there is
             self._thread = None
+            self._start_at = time.monotonic() + START_AGAIN_SECONDS
 
     @property
     def is_running(self) -> bool:
@@ -81,102 +81,161 @@ class Flusher:
     @property
     def is_needed(self) -> bool:
         """Whether anything was ever recorded: without it there is no worker to say that it exited."""
-        return self._number > 0 or self._thread is not None or self._recorder.has_more
+        return self._number > 0 or self._thread is not None or self._core.has_more
 
     def wake(self) -> None:
-        """Have the thread fold and send soon."""
-        self._wake.set()
+        """Have the thread fold soon, and send where a whole flush waits."""
+        if not self._woken:
+            self._woken = True
+            self._inbox.put(None)
 
     def stop(self) -> None:
-        """Have the thread end after what it does now."""
-        self._stopped = True
-        self._wake.set()
+        """Have the thread end after what it does now and what is asked of it already."""
+        self._inbox.put(Request(0.0, is_last=True))
 
-    def _run(self) -> None:
-        try:
-            load_redis()
-        except Exception:  # noqa: BLE001 - without redis-py nothing can be sent; each flush will say so
-            self._recorder.count_error()
-        self._wait(min(1.0, self._interval_seconds))  # the first flush soon, so that a new worker is seen
-        while True:
-            requested = self._requested_count
-            is_last = self._stopped
-            try:
-                if self._flush_all(deadline=None):
-                    self._serve(requested)
-            except Exception:  # noqa: BLE001 - the outermost line of the thread: counted, logged, and on
-                self._recorder.count_error()
-                self._log.warn("flush thread", "a flush failed unexpectedly", exc_info=True)
-            if is_last and self._served_count >= self._requested_count:
-                return
-            self._wait(self._pause())
-
-    def _serve(self, requested: int) -> None:
-        with self._served:
-            self._served_count = max(self._served_count, requested)
-            self._served.notify_all()
-
-    def _wait(self, seconds: float) -> None:
-        self._wake.wait(seconds)
-        self._wake.clear()
-
-    def _pause(self) -> float:
-        """Return the seconds to the next flush: the interval less up to a tenth, or the back-off with jitter."""
-        if not self._failures:
-            return self._interval_seconds * random.uniform(0.9, 1.0)
-        back_off = min(BACK_OFF_LIMIT_SECONDS, BACK_OFF_SECONDS * 2 ** min(self._failures - 1, 10))
-        if self._requested_count > self._served_count:
-            back_off = BACK_OFF_SECONDS  # somebody waits for it
-        return float(back_off) * random.uniform(0.5, 1.0)
-
-    # --- One flush --------------------------------------------------------------------------------------------
-    def flush(self, timeout: float | None) -> bool:
+    def flush(self, timeout: float, *, is_last: bool = False) -> bool:
         """Send all there is now; False where it is not delivered within `timeout` seconds in total.
 
         The thread sends and the caller waits, so that no socket's time-outs, address lists or retries add to it.
         """
-        seconds = timeout if timeout is not None else 2 * self._interval_seconds
-        self.start()
-        if not self.is_running:
-            return self._flush_all(deadline=time.monotonic() + seconds)  # the interpreter shuts down: no thread starts
-        with self._served:
-            self._requested_count += 1
-            mine = self._requested_count
-            self._wake.set()
-            return self._served.wait_for(lambda: self._served_count >= mine, seconds)
+        if threading.current_thread() is self._thread:
+            return False  # a finalizer that runs in the flush thread would wait for itself
+        request = Request(time.monotonic() + timeout, is_last)
+        while True:
+            if not self.is_running:
+                self._start_at = 0.0
+                self.start()
+            if not self.is_running:  # the interpreter shuts down: no thread starts
+                return self._flush_here(request.deadline)
+            self._inbox.put(request)
+            thread = self._thread
+            while thread is not None and thread.is_alive():
+                remaining = request.deadline - time.monotonic()
+                try:
+                    return request.reply.get(timeout=max(0.0, min(remaining, LOOK_SECONDS)))
+                except Empty:
+                    if remaining <= LOOK_SECONDS:
+                        return False
 
-    def _flush_all(self, deadline: float | None) -> bool:
-        with self._send_lock:
+    def _flush_here(self, deadline: float) -> bool:
+        if not self._send_lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            return False
+        try:
             return self._send_all(deadline)
+        finally:
+            self._send_lock.release()
 
+    # --- The thread -------------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        try:
+            try:
+                load_redis()
+            except Exception:  # noqa: BLE001 - without redis-py nothing can be sent; each flush will say so
+                self._core.count_error()
+            self._serve()
+        finally:
+            self._core.thread_ended()
+
+    def _serve(self) -> None:
+        """Send at each interval and whatever is asked for, until stopped."""
+        tried_at = 0.0
+        next_at = time.monotonic() + min(1.0, self._interval_seconds)  # soon, so that a new worker is seen
+        requests: list[Request] = []
+        while True:
+            received = self._receive(next_at)
+            requests += received
+            if received and self._failures:
+                next_at = min(next_at, tried_at + NEXT_TRY_SECONDS)
+            now = time.monotonic()
+            if (now < next_at and (not requests or self._failures)) and not self._must_send():
+                is_sent = False
+            else:
+                tried_at = now
+                is_sent = self._try()
+                next_at = time.monotonic() + self._pause(is_asked=not is_sent and bool(requests))
+            if is_sent:
+                for request in requests:
+                    request.reply.put(True)
+            now = time.monotonic()
+            ended = requests if is_sent else [request for request in requests if request.deadline <= now]
+            if any(request.is_last for request in ended):
+                return
+            requests = [] if is_sent else [request for request in requests if request.deadline > now]
+
+    def _try(self) -> bool:
+        """Send all there is; whatever goes wrong costs this try alone."""
+        try:
+            with self._send_lock:
+                return self._send_all(None)
+        except Exception as error:  # noqa: BLE001 - the outermost line of the thread: counted, logged, and on
+            self._core.count_error()
+            self._failures += 1
+            self._log.warn("flush thread", f"a flush failed unexpectedly: {type(error).__name__}")
+            return False
+
+    def _receive(self, until: float) -> list[Request]:
+        """Wait for a wake, a request or the time; return the requests that came."""
+        received: list[Request] = []
+        try:
+            item = self._inbox.get(timeout=max(0.0, until - time.monotonic()))
+            while True:
+                if item is not None:
+                    received.append(item)
+                item = self._inbox.get_nowait()
+        except Empty:
+            self._woken = False
+            return received
+
+    def _must_send(self) -> bool:
+        """Fold; return whether a whole flush waits and Redis answered the last one."""
+        with self._core.fold_lock:
+            self._core.fold_events()
+        return not self._failures and len(self._core.fold.records) >= self._max_records
+
+    def _pause(self, *, is_asked: bool) -> float:
+        """Return the seconds to the next flush: the interval less up to a tenth, or the back-off with jitter."""
+        if not self._failures:
+            return self._interval_seconds * random.uniform(0.9, 1.0)
+        back_off = min(BACK_OFF_LIMIT_SECONDS, BACK_OFF_SECONDS * 2.0 ** min(self._failures - 1, 10))
+        if is_asked:
+            back_off = BACK_OFF_SECONDS  # somebody waits for it
+        return back_off * random.uniform(0.5, 1.0)
+
+    # --- One flush --------------------------------------------------------------------------------------------
     def _send_all(self, deadline: float | None) -> bool:
-        """Send flush after flush until nothing waits; the heartbeat goes out even where there is nothing.
+        """Send flush after flush until what was recorded before is sent; a heartbeat goes out in any case.
 
         A flush kept from an earlier try goes first, and never counts as the one that was asked for.
         """
+        core = self._core
+        with core.fold_lock:
+            core.fold_events()
+            newest = core.fold.newest_number
         is_fresh = False
-        while not is_fresh or self._recorder.has_more:
+        while not is_fresh or core.fold.records.has_before(newest):
             is_fresh = self._kept is None
-            if (deadline is not None and time.monotonic() >= deadline) or not self._send_one():
+            if (deadline is not None and time.monotonic() >= deadline) or not self._send_one(deadline):
                 return False
+            time.sleep(BETWEEN_FLUSHES_SECONDS)
         return True
 
-    def _send_one(self) -> bool:
+    def _send_one(self, deadline: float | None) -> bool:
+        core = self._core
         started = time.monotonic()
         try:
             flush = self._kept or self._make()
             self._kept = flush
-            flush.attempts += 1
-            applied = self._transport.apply(wire.flush_guard_key(self._recorder.worker), flush.number, flush.commands)
+            guard = wire.flush_guard_key(core.worker)
+            applied = self._transport.apply(guard, flush.number, flush.commands, deadline=deadline)
         except Exception as error:  # noqa: BLE001 - whatever redis-py or the network raises, the host goes on
             self._failures += 1
             self._transport.close()
-            self._recorder.flush_failed()
+            core.flush_failed()
             self._log.warn(type(error).__name__, f"telemetry can't be sent: {type(error).__name__}")
             return False
         self._kept = None
         self._failures = 0
-        self._recorder.flush_applied(flush, applied, seconds=time.monotonic() - started)
+        core.flush_applied(flush, applied, seconds=time.monotonic() - started)
         return True
 
     def _make(self) -> Flush:
@@ -185,68 +244,20 @@ class Flusher:
         Raises:
             Exception: Redis can't be asked; nothing was taken.
         """
-        recorder = self._recorder
-        with recorder.fold_lock:
-            recorder.fold_events()
-            unknown = [run_id for run_id, totals in recorder.fold.runs.items() if totals.steps_base is None]
+        core = self._core
+        with core.fold_lock:
+            core.fold_events()
+            unknown = [totals for totals in core.fold.changed.values() if totals.steps_base is None]
         if unknown:
-            bases = self._transport.read_steps([wire.steps_key(run_id) for run_id in unknown])
-            with recorder.fold_lock:
-                for run_id, base in zip(unknown, bases):  # noqa: B905 - Python 3.10's zip too
-                    totals = recorder.fold.runs[run_id]
+            bases = self._transport.read_steps([wire.steps_key(totals.run_id) for totals in unknown])
+            with core.fold_lock:
+                for totals, base in zip(unknown, bases):  # noqa: B905 - both have one entry a run
                     totals.steps_base = totals.steps_known = base
+        with core.fold_lock:
+            taken = core.take(max_records=self._max_records, max_bytes=self._max_bytes)
         self._number += 1
         flush = Flush(self._number)
-        with recorder.fold_lock:
-            taken = recorder.take(max_records=FLUSH_RECORDS, max_bytes=FLUSH_BYTES)
-        flush.records = taken.records
-        flush.commands = _record_commands(taken.records, recorder.refuse)
+        add_records(flush, taken.records, core.refuse)
         flush.commands += taken.total_commands
-        flush.step_runs = taken.step_runs
-        record = taken.worker_record
-        flush.commands += [
-            ("ZADD", wire.WORKERS_KEY, "GT", record["at"], record["worker"]),
-            ("SET", wire.worker_key(record["worker"]), encode_object(record), "EX", wire.WORKER_TTL_SECONDS),
-            ("PUBLISH", wire.FLUSHED_CHANNEL, encode_object({"worker": record["worker"], "runs": taken.runs})),
-        ]
+        add_worker(flush, taken.worker_record, taken.runs)
         return flush
-
-
-def _record_commands(records: list[Pending], refuse: Callable[[Pending], None]) -> list[Command]:
-    """Return one RPUSH for up to 1,000 records of a list, and one LTRIM a list; `refuse` gets what has no JSON."""
-    by_key: dict[str, list[bytes]] = {}
-    for record in list(records):
-        try:
-            by_key.setdefault(record.key, []).append(record.encode())
-        except Exception:  # noqa: BLE001 - one odd value costs one record
-            records.remove(record)
-            refuse(record)
-    commands: list[Command] = []
-    for key, values in by_key.items():
-        commands += [
-            ("RPUSH", key, *values[start : start + VALUES_PER_COMMAND])
-            for start in range(0, len(values), VALUES_PER_COMMAND)
-        ]
-        commands.append(("LTRIM", key, -wire.LIST_LIMIT, -1))
-    return commands
-
-
-class LogLimiter:
-    """At most one line for a reason and minute, with how many were suppressed."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._last: dict[str, float] = {}
-        self._suppressed: dict[str, int] = {}
-
-    def warn(self, reason: str, message: str, **options: Any) -> None:
-        """Log a warning unless one for the same reason was logged within the last minute."""
-        now = self._clock()
-        if now - self._last.get(reason, -LOG_INTERVAL_SECONDS) < LOG_INTERVAL_SECONDS:
-            self._suppressed[reason] = self._suppressed.get(reason, 0) + 1
-            return
-        self._last[reason] = now
-        logger.warning("%s (%s more like it since the last line)", message, self._suppressed.pop(reason, 0), **options)
-
-
-__all__ = ["Applied", "Flush", "Flusher", "LogLimiter"]

@@ -6,7 +6,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from workers_client import ledger, wire
+from workers_client import events, wire
+from workers_client.wire_values import text
 
 if TYPE_CHECKING:
     from workers_client.core import Core
@@ -42,6 +43,11 @@ class GpuTurn:
         words = {"status": status, "run_id": run_id, "request_id": request_id}
         told = {key: value for key, value in words.items() if value is not None}
         self._notes.append({"name": name, "start": start, "end": end, "count": 1, **told})
+
+    def note_op(self, ids: Any, start: float, end: float, status: str) -> None:
+        """Remember an op that ran inside; `ids` is what is kept of its command."""
+        run_id = wire.checked_run_id(ids[2]) if isinstance(ids[2], str) else None
+        self.note(text(ids[1]) or "unknown", start, end, status, run_id, text(ids[0]))
 
     def __enter__(self) -> Any:
         self._request()
@@ -101,7 +107,7 @@ class GpuTurn:
                 "at": at,
                 "ops": merged_ops(self._notes),
             }
-            self._core.record((ledger.TURN, self.workload, fields, self._seconds(started_at, at)))
+            self._core.record((events.TURN, self.workload, fields, self._seconds(started_at, at)))
         except Exception:  # noqa: BLE001 - the host's lease must be given back whatever happens here
             self._core.count_error()
 

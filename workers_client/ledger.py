@@ -1,90 +1,29 @@
-"""The fold: events of the hooks become totals, outstanding requests and records.
+"""The fold: events of the hooks become totals, open requests and records.
 
-Runs under the recorder's fold lock, in the flush thread (or in whoever asks for `stats`). Nothing here waits.
-Totals (the ledger, the step counts) are folded and never dropped; records go to the buffer.
+Runs under the recorder's fold lock, in the flush thread (or in whoever asks for `stats`). Nothing here waits, and
+nothing is encoded. Totals (the ledger, the step counts) are folded and never dropped; records go to the buffer.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from workers_client import buffer, wire
-from workers_client.buffer import Pending, RecordBuffer, estimate_bytes
-from workers_client.codec import encode_object
-from workers_client.commands import CommandIds, ErrorWords, command_fields, without_nothing
-from workers_client.metrics import kind_of, plain_number
-from workers_client.sampling import SamplingWindow
+from workers_client import buffer, events, wire
+from workers_client.buffer import Pending, RecordBuffer
+from workers_client.commands import CommandIds, ErrorWords
+from workers_client.records import encode_fields, encode_operation, operation_size
+from workers_client.requests import UNANSWERED, UNDELIVERED, UNSAMPLED, OpenRequests, RecentMarks
+from workers_client.run_totals import Command, RunTotals
+from workers_client.wire_values import TEXT_LIMIT, count, text
 
-HELD_REQUESTS = 100_000  # open requests remembered of each kind: more than any worker holds, and bounded
-REMEMBERED_IDS = 200_000  # request ids remembered so that each counts once
+RUNS_LIMIT = 10_000  # runs known at once; of too many, one that waited longest and has nothing unsent is forgotten
+FIELDS_SIZE = 1_500  # bytes a small record takes in memory, about
 
-# Events are tuples that start with one of these words; hooks append nothing else.
-ENQUEUED = "enqueued"
-POPPED = "popped"
-OP = "op"
-ANSWERED = "answered"
-DELIVERED = "delivered"
-SAMPLE_ACCEPTED = "sample_accepted"
-SAMPLE_ANSWERED = "sample_answered"
-TURN = "turn"
-
-
-@dataclass
-class OpenRequest:
-    """A request this worker holds unanswered, since `since` (unix seconds)."""
-
-    run_id: str
-    operation: str
-    since: float
-
-
-@dataclass
-class RunTotals:
-    """What is counted of one run and not yet acknowledged by Redis, and the run's steps as this worker knows them.
-
-    `steps_base` is the run's count when this worker first asked; None until then, and its records wait.
-    """
-
-    counts: dict[str, int] = field(default_factory=dict)
-    instants: dict[str, float] = field(default_factory=dict)
-    steps_base: int | None = None
-    steps_own: int = 0  # successful optim_steps of this worker
-    steps_known: int = 0  # the highest count Redis ever told
-    step_times: list[float] = field(default_factory=list)
-    last_activity_at: float = 0.0
-    sampling: SamplingWindow = field(default_factory=SamplingWindow)
-
-    def count(self, name: str, at: float) -> None:
-        """Count one request and keep the newest instant."""
-        self.counts[name] = self.counts.get(name, 0) + 1
-        instant = f"last_{name}_at"
-        if instant in wire.LEDGER_INSTANTS:
-            self.instants[instant] = max(self.instants.get(instant, 0.0), at)
-        self.last_activity_at = max(self.last_activity_at, at)
-
-
-class RecentIds:
-    """The newest ids seen, so that each counts once; the oldest are forgotten."""
-
-    def __init__(self, limit: int = REMEMBERED_IDS) -> None:
-        self._ids: OrderedDict[Any, None] = OrderedDict()
-        self._limit = limit
-
-    def add(self, key: Any) -> bool:
-        """Remember an id; False where it was there already."""
-        if key in self._ids:
-            return False
-        self._ids[key] = None
-        if len(self._ids) > self._limit:
-            self._ids.popitem(last=False)
-        return True
-
-    def __contains__(self, key: Any) -> bool:
-        return key in self._ids
+# Marks of a request; each is counted once.
+_ENQUEUED, _POPPED, _RAN, _ANSWERED, _DELIVERED, _SAMPLED = 1, 2, 4, 8, 16, 32
+_pending: Callable[[tuple[Any, ...]], Pending] = partial(tuple.__new__, Pending)  # half the cost of Pending(...)
 
 
 class Fold:
@@ -94,161 +33,194 @@ class Fold:
         self.worker = worker
         self.records = records
         self.runs: dict[str, RunTotals] = {}
-        self.open_requests: dict[str, OpenRequest] = {}
-        self.undelivered: dict[str, OpenRequest] = {}  # enqueued here and not delivered: an API server's own list
+        self.changed: dict[str, RunTotals] = {}  # runs with something that no flush has taken yet
+        self.open_requests = OpenRequests()
         self.last_progress_at: float | None = None
         self.turn_totals: dict[str, float] = {}
         self.workload_times: dict[str, float] = {}  # newest turn of each workload that no flush has taken yet
-        self._numbers = 0
-        self._enqueued, self._popped, self._answered = RecentIds(), RecentIds(), RecentIds()
-        self._delivered, self._ran = RecentIds(), RecentIds()
+        self.newest_number = 0
+        self._marks = RecentMarks()
+        self._totals_by_name: dict[Any, RunTotals] = {}  # runs by what commands call them
+        self._last_ran: dict[str, RunTotals] = {}  # the runs of the ops recorded last
         self._handlers: dict[str, Callable[..., None]] = {
-            ENQUEUED: self._enqueue,
-            POPPED: self._pop,
-            OP: self._op,
-            ANSWERED: self._answer,
-            DELIVERED: self._deliver,
-            SAMPLE_ACCEPTED: self._accept_sample,
-            SAMPLE_ANSWERED: self._answer_sample,
-            TURN: self._turn,
+            events.ENQUEUED: self._enqueue,
+            events.POPPED: self._pop,
+            events.OPERATION: self._operation,
+            events.ANSWERED: self._answer,
+            events.ANSWERED_LAST: self._answer_last,
+            events.DELIVERED: self._deliver,
+            events.SAMPLE_ACCEPTED: self._accept_sample,
+            events.SAMPLE_ANSWERED: self._answer_sample,
+            events.TURN: self._turn,
         }
 
     def apply(self, event: tuple[Any, ...]) -> None:
         """Fold one event. Raises whatever nonsense in it raises; the caller counts that."""
         self._handlers[event[0]](*event[1:])
 
-    def run(self, run_id: str) -> RunTotals:
-        """Return the totals of a run, made at first sight."""
-        totals = self.runs.get(run_id)
-        if totals is None:
-            totals = self.runs[run_id] = RunTotals()
-        return totals
+    def take_totals(self, records: list[Pending]) -> tuple[list[Command], list[str]]:
+        """Move all totals into commands, what `records` adds included; return them and the runs they are of."""
+        for record in records:
+            if record.totals is not None:
+                self.changed[record.totals.run_id] = record.totals
+        commands = [command for totals in self.changed.values() for command in totals.take()]
+        runs = list(self.changed)
+        self.changed = {}
+        commands += [("ZADD", wire.WORKLOADS_KEY, "GT", at, name) for name, at in self.workload_times.items()]
+        self.workload_times = {}
+        return commands, runs
+
+    def restore_steps(self) -> None:
+        """Have the next flush tell the step count of every run: Redis came back without them."""
+        self.changed.update({run_id: totals for run_id, totals in self.runs.items() if totals.steps_known})
 
     def close_sampling_windows(self, now: float) -> None:
         """Make one group record for each run whose sampling requests were answered since the last flush."""
-        for run_id, totals in self.runs.items():
+        for totals in list(self.changed.values()):
             group = totals.sampling.close(now)
             if group is not None:
-                self._keep(buffer.SAMPLE_GROUP, wire.samples_key(run_id), {"run_id": run_id, **group}, run_id)
+                self._keep(buffer.SAMPLE_GROUP, totals.samples_key, {"run_id": totals.run_id, **group}, totals)
 
     # --- The ledger -------------------------------------------------------------------------------------------
-    def _enqueue(self, command: CommandIds, at: float) -> None:
-        if self._enqueued.add(command.request_id):
-            self.run(command.run_id).count("enqueued", at)
-            _hold(self.undelivered, command.request_id, OpenRequest(command.run_id, command.operation, at))
+    def _enqueue(self, ids: CommandIds, at: float) -> None:
+        if self._marks.add(ids.request_id, _ENQUEUED):
+            totals = self._run(ids.run)
+            totals.count("enqueued", at)
+            self.open_requests.add(ids.request_id, totals.run_id, ids.operation, at, UNDELIVERED)
 
-    def _pop(self, command: CommandIds, at: float) -> None:
-        if self._popped.add(command.request_id):
-            self.run(command.run_id).count("popped", at)
-            _hold(self.open_requests, command.request_id, OpenRequest(command.run_id, command.operation, at))
+    def _pop(self, popped: list[CommandIds], at: float) -> None:
+        for ids in popped:
+            if self._marks.add(ids.request_id, _POPPED):
+                totals = self._run(ids.run)
+                totals.count("popped", at)
+                self.open_requests.add(ids.request_id, totals.run_id, ids.operation, at, UNANSWERED)
 
-    def _answer(self, role: str, command: CommandIds, at: float, error: ErrorWords | None) -> None:
-        self.open_requests.pop(command.request_id, None)
-        if not self._answered.add(command.request_id):
+    def _answer(self, role: str, ids: CommandIds, at: float, error: ErrorWords | None, runs_now: bool) -> None:
+        totals = self._run(ids.run)
+        if not self._count_answer(ids.request_id, totals, at) or error is None or runs_now:
             return
-        self.run(command.run_id).count("answered", at)
+        if not self._marks.has(ids.request_id, _RAN):  # answered before its op ran, and recorded here alone
+            self._finish(role, ids, totals, (None, at, None), error, None, None, None)
+
+    def _answer_last(self, request_id: str, at: float) -> None:
+        self._count_answer(request_id, self._last_ran[request_id], at)
+
+    def _count_answer(self, request_id: str, totals: RunTotals, at: float) -> bool:
+        self.open_requests.end(request_id, UNANSWERED)
+        if not self._marks.add(request_id, _ANSWERED):
+            return False
+        totals.count("answered", at)
         self.last_progress_at = at
-        if error is not None and command.request_id not in self._ran:
-            self._finish(command.run_id, {**command_fields(command, at), "role": role, "at": at}, error)
+        return True
 
     def _deliver(self, request_id: str, at: float) -> None:
-        request = self.undelivered.pop(request_id, None)
-        if request is not None and self._delivered.add(request_id):
-            self.run(request.run_id).count("delivered", at)
+        request = self.open_requests.end(request_id, UNDELIVERED)
+        if request is not None and self._marks.add(request_id, _DELIVERED):
+            self._run(request.run_id).count("delivered", at)
 
     # --- Records ----------------------------------------------------------------------------------------------
-    def _op(
-        self, role: str, command: CommandIds, started_at: float, at: float, elapsed_seconds: float,
-        error: ErrorWords | None, metrics: dict[str, Any] | None, replaced: dict[str, str] | None,
-        work: tuple[Any, Any, Any],
+    def _operation(
+        self, role: str, ids: Any, started_at: float, at: float, elapsed_seconds: float, error: ErrorWords | None,
+        metrics: Any, replaced: dict[str, str] | None, work: tuple[Any, Any, Any] | None,
     ) -> None:  # fmt: skip
         """Fold one op that ran. `error` is None of success; `work` is tokens, datums and batch."""
-        fields = command_fields(command, started_at)
-        fields["role"] = role
-        fields["at"] = at
-        fields["started_at"] = started_at
-        fields["elapsed_seconds"] = elapsed_seconds
-        tokens, datums, batch = work
-        fields.update(without_nothing(tokens=tokens, datums=datums, batch=None if batch is None else str(batch)))
-        self._finish(command.run_id, fields, error, metrics, replaced)
+        request_id = ids[0]
+        if request_id == wire.SHUTDOWN_REQUEST_ID:
+            return
+        if type(request_id) is not str or not 0 < len(request_id) <= TEXT_LIMIT:
+            raise ValueError("a command needs a request id")
+        if metrics is not None and not isinstance(metrics, dict):
+            self.bad_values_count += 1
+            metrics = None
+        totals = self._run(ids[2])
+        self._marks.add(request_id, _RAN)
+        if len(self._last_ran) > 64:
+            self._last_ran = {}
+        self._last_ran[request_id] = totals
+        self._finish(role, ids, totals, (started_at, at, elapsed_seconds), error, metrics, replaced, work)
+
+    bad_values_count = 0  # values found unusable here and left out: hook errors that the hooks could not see
 
     def _finish(
-        self, run_id: str, fields: dict[str, Any], error: ErrorWords | None,
-        metrics: dict[str, Any] | None = None, replaced: dict[str, str] | None = None,
+        self, role: str, ids: Any, totals: RunTotals, times: tuple[float | None, float, float | None],
+        error: ErrorWords | None, metrics: Any, replaced: Any, work: Any,
     ) -> None:  # fmt: skip
         """Count a finished op and keep its record."""
-        at, status = fields["at"], wire.Status.SUCCEEDED.value
-        if error is not None:
-            status = error.status
-            fields.update(without_nothing(error_type=error.error_type, error_category=error.error_category))
-        fields["status"] = status
-        self._ran.add(fields.get("request_id"))
-        totals = self.run(run_id)
-        totals.last_activity_at = max(totals.last_activity_at, at)
+        request_id, operation, _, trace_context = ids
+        started_at, at, elapsed_seconds = times
+        if type(operation) is not str or not operation.isprintable() or not 0 < len(operation) <= TEXT_LIMIT:
+            operation = text(operation) or "unknown"
+        self.changed[totals.run_id] = totals
+        if at > totals.last_activity_at:
+            totals.last_activity_at = at
         self.last_progress_at = at
-        failed = status == wire.Status.FAILED.value
-        if failed:
+        is_failed = error is not None and error.status == wire.Status.FAILED.value
+        if is_failed:
             totals.counts["failed"] = totals.counts.get("failed", 0) + 1
-        if fields["operation"] == wire.SAMPLE:
-            if status != wire.Status.CANCELLED.value:
-                self._in_process_sample(run_id, fields, failed=failed)
+        if operation == wire.SAMPLE:
+            self._in_process_sample(request_id, totals, times, error, work)
             return
         own_step = totals.steps_own
-        if fields["operation"] == wire.OPTIM_STEP and status == wire.Status.SUCCEEDED.value:
-            totals.steps_own += 1
-            totals.step_times.append(at)
-        totals.counts["recorded"] = totals.counts.get("recorded", 0) + 1
-        finite, nonfinite = _split_metrics(metrics, replaced)
-        fields.update(without_nothing(metrics=finite or None, nonfinite=nonfinite or None))
-        record = {"id": self._next_id(), "run_id": run_id, "worker": self.worker, **fields}
-        kind = buffer.FAILURE if failed else buffer.OPERATION
-        encode = partial(_encode_op, record, totals, own_step)
-        self.records.add(Pending(kind, wire.operations_key(run_id), encode, estimate_bytes(finite), run_id))
-
-    def _in_process_sample(self, run_id: str, fields: dict[str, Any], *, failed: bool) -> None:
-        accepted_at = fields.get("enqueued_at") or fields.get("started_at") or fields["at"]
-        self._count_sample(
-            run_id, str(fields.get("request_id")), accepted_at, fields["at"],
-            error_type=fields.get("error_type", "Exception") if failed else None,
-            tokens=fields.get("tokens") or 0, source=wire.SampleSource.IN_PROCESS.value,
+        if operation == wire.OPTIM_STEP and error is None:
+            totals.step(at)
+        kind = buffer.FAILURE if is_failed else buffer.OPERATION
+        data = (
+            self._next_id(), totals, own_step, role, request_id, operation, trace_context, started_at, at,
+            elapsed_seconds, error, metrics, replaced, work,
         )  # fmt: skip
+        size = operation_size(metrics)
+        self.records.add(
+            _pending((self.newest_number, kind, totals.operations_key, size, encode_operation, data, totals))
+        )
 
-    def _accept_sample(self, run_id: str, request_id: str, accepted_at: float, at: float) -> None:
-        if request_id in self.open_requests:
+    def _in_process_sample(
+        self, request_id: str, totals: RunTotals, times: tuple[float | None, float, float | None],
+        error: ErrorWords | None, work: Any,
+    ) -> None:  # fmt: skip
+        """A sample op of a trainer goes to the samples; a cancelled one was not answered."""
+        if error is not None and error.status == wire.Status.CANCELLED.value:
             return
-        _hold(self.open_requests, request_id, OpenRequest(run_id, wire.SAMPLE, accepted_at))
-        totals = self.run(run_id)
-        totals.sampling.accept(at)
+        tokens = (count(work[0]) if work is not None else None) or 0
+        source = wire.SampleSource.IN_PROCESS.value
+        self._count_sample(request_id, totals, times[0], times[1], error=error, tokens=tokens, source=source)
+
+    def _accept_sample(self, ids: CommandIds, accepted_at: float, at: float) -> None:
+        if self._marks.has(ids.request_id, _SAMPLED):
+            return
+        totals = self._run(ids.run)
+        if self.open_requests.add(ids.request_id, totals.run_id, wire.SAMPLE, accepted_at, UNSAMPLED):
+            totals.sampling.accept(at)
         totals.last_activity_at = max(totals.last_activity_at, at)
 
     def _answer_sample(
-        self, run_id: str, request_id: str, accepted_at: float | None, at: float,
-        outcome: tuple[str | None, int], source: str,
+        self, ids: CommandIds, accepted_at: float | None, at: float, error: ErrorWords | None, tokens: int,
+        source: str | None,
     ) -> None:  # fmt: skip
-        if not self._answered.add(("sample", request_id)):
-            return
-        was_open = self.open_requests.pop(request_id, None)
-        if was_open is not None:
-            self.run(run_id).sampling.release(at)
-        error_type, tokens = outcome
-        since = accepted_at if accepted_at is not None else (was_open.since if was_open else None)
-        self._count_sample(run_id, request_id, since, at, error_type=error_type, tokens=tokens, source=source)
+        totals = self._run(ids.run)
+        self._count_sample(ids.request_id, totals, accepted_at, at, error=error, tokens=tokens, source=source)
 
     def _count_sample(
-        self, run_id: str, request_id: str, accepted_at: float | None, at: float,
-        *, error_type: str | None, tokens: int, source: str,
+        self, request_id: str, totals: RunTotals, accepted_at: float | None, at: float,
+        *, error: ErrorWords | None, tokens: int, source: str | None,
     ) -> None:  # fmt: skip
-        totals = self.run(run_id)
+        """Count the answer of a sampling request, once, whether its op or who saved its result says it first."""
+        if not self._marks.add(request_id, _SAMPLED):
+            return
+        request = self.open_requests.end(request_id, UNSAMPLED)
+        if request is not None:
+            totals.sampling.release(at)
+            accepted_at = request.since if accepted_at is None else min(accepted_at, request.since)
         totals.last_activity_at = max(totals.last_activity_at, at)
         self.last_progress_at = at
-        if error_type is None:
+        if error is None:
             totals.sampling.answer(accepted_at, at, tokens)
             return
         failure = {
-            "run_id": run_id, "kind": "failure", "request_id": request_id, "source": source, "at": at,
-            "error_type": error_type, **({} if accepted_at is None else {"accepted_at": accepted_at}),
+            "run_id": totals.run_id, "kind": "failure", "request_id": text(request_id), "source": source,
+            "accepted_at": accepted_at, "at": at, "error_type": text(error.error_type) or "Exception",
         }  # fmt: skip
-        self._keep(buffer.SAMPLE_FAILURE, wire.samples_key(run_id), failure, run_id)
+        known = {name: value for name, value in failure.items() if value is not None}
+        self._keep(buffer.SAMPLE_FAILURE, totals.samples_key, known, totals)
 
     def _turn(self, workload: str, fields: dict[str, Any], seconds: dict[str, float]) -> None:
         for name, value in seconds.items():
@@ -257,47 +229,49 @@ class Fold:
         record = {"operation": "gpu_turn", "workload": workload, **fields}
         self._keep(buffer.GPU_TURN, wire.turns_key(workload), record, None)
 
-    def _keep(self, kind: str, key: str, record: dict[str, Any], run_id: str | None) -> None:
+    def _keep(self, kind: str, key: str, record: dict[str, Any], totals: RunTotals | None) -> None:
         """Number a record and give it to the buffer."""
-        if run_id is not None:
-            counts = self.run(run_id).counts
-            counts["samples_recorded"] = counts.get("samples_recorded", 0) + 1
         full = {"id": self._next_id(), "worker": self.worker, **record}
-        self.records.add(Pending(kind, key, partial(encode_object, full), 600, run_id))
+        size = FIELDS_SIZE + 300 * len(record.get("ops", ()))
+        self.records.add(Pending(self.newest_number, kind, key, size, encode_fields, full, totals))
 
     def _next_id(self) -> str:
         """Return the id of the next record: numbers count from 1, so that dropped ones leave gaps to be seen."""
-        self._numbers += 1
-        return f"{self.worker}:{self._numbers}"
+        self.newest_number += 1
+        return f"{self.worker}:{self.newest_number}"
 
+    # --- Runs -------------------------------------------------------------------------------------------------
+    def _run(self, name: Any) -> RunTotals:
+        """Return the totals of the run that a command calls so, made at first sight; they count as changed.
 
-def _hold(requests: dict[str, OpenRequest], request_id: str, request: OpenRequest) -> None:
-    """Remember an open request; of too many the oldest is forgotten, and stays in the ledger alone."""
-    requests[request_id] = request
-    if len(requests) > HELD_REQUESTS:
-        del requests[next(iter(requests))]
+        Raises:
+            ValueError: no run may be called so.
+        """
+        totals = self._totals_by_name.get(name)
+        if totals is None:
+            run_id = wire.checked_run_id(name) if isinstance(name, str) else None
+            if run_id is None:
+                raise ValueError("a command needs a run id")
+            run_id.encode()  # a lone surrogate has no UTF-8, and a key of Redis needs it
+            totals = self.runs.get(run_id) or self._add_run(run_id)
+            if len(self._totals_by_name) > 4 * RUNS_LIMIT:
+                self._totals_by_name = {}
+            self._totals_by_name[name] = totals
+        self.changed[totals.run_id] = totals
+        return totals
 
+    def _add_run(self, run_id: str) -> RunTotals:
+        if len(self.runs) >= RUNS_LIMIT:
+            self._forget_runs()
+        totals = self.runs[run_id] = RunTotals(run_id)
+        return totals
 
-def _encode_op(record: dict[str, Any], totals: RunTotals, own_step: int) -> bytes:
-    """Encode an op record once the run's step base is known: its step is the base and the worker's own steps before."""
-    return encode_object({**record, "step": (totals.steps_base or 0) + own_step})
+    def _forget_runs(self) -> None:
+        """Forget the half of the runs that were quiet longest. Redis has their steps: they are asked for again.
 
-
-def _split_metrics(
-    metrics: dict[str, Any] | None, replaced: dict[str, str] | None
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the finite metrics, and the kinds of the others; a stand-in told by `sanitize_metrics` is no value."""
-    finite: dict[str, float] = {}
-    nonfinite: dict[str, str] = dict(replaced or {})
-    for name, value in (metrics or {}).items():
-        if not isinstance(name, str) or not 0 < len(name) <= wire.METRIC_NAME_LIMIT or name in nonfinite:
-            continue
-        number = plain_number(value)
-        if number is None:
-            continue
-        kind = kind_of(number)
-        if kind is not None:
-            nonfinite[name] = kind
-        elif len(finite) < wire.METRICS_LIMIT:
-            finite[name] = number
-    return finite, nonfinite
+        A record that still waits keeps its run's totals with it.
+        """
+        idle = [totals for totals in self.runs.values() if totals.run_id not in self.changed and totals.is_idle]
+        for totals in sorted(idle, key=lambda totals: totals.last_activity_at)[: RUNS_LIMIT // 2]:
+            del self.runs[totals.run_id]
+        self._totals_by_name = {}

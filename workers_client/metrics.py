@@ -55,3 +55,17 @@ def sanitize(metrics: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
         if kind is not None:
             replaced[str(name)] = kind
     return finite, replaced
+
+
+def recorded_number(value: Any) -> float | None:
+    """Return what a record keeps of a metric that was not sanitized, as `plain_number`.
+
+    A tensor on an accelerator counts as none: reading it would make the host wait for the device.
+    """
+    device = getattr(value, "device", None)
+    if device is not None and not isinstance(value, (int, float)) and str(device) != "cpu":
+        return None
+    try:
+        return plain_number(value)
+    except Exception:  # noqa: BLE001 - one odd value costs one metric
+        return None

@@ -1,83 +1,142 @@
-"""The context manager around one op."""
+"""The context manager around one op: the hottest path of the package.
+
+Entering, finishing and leaving an op cost about as much as a dozen appends to a list, so the code below is written for
+that: no parsing beyond one lookup of the envelope's fields, no context variable while one op runs at a time, and the
+slow ways apart. What an op appends is read by `ledger.Fold`.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import time
+import sys
 from contextvars import ContextVar, Token
+from time import perf_counter, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from workers_client import ledger, wire
-from workers_client.commands import CommandIds, ErrorWords, command_ids, failure_of, metrics_of
+from workers_client import events, wire
+from workers_client.commands import (
+    ENVELOPE_SIZE,
+    FAILURE_TYPE,
+    CommandIds,
+    ErrorWords,
+    attribute,
+    command_ids,
+    failure_of,
+    is_result,
+    quick_ids,
+)
 
 if TYPE_CHECKING:
-    from workers_client.core import Core
+    from workers_client.recorder import Recorder
 
-current_operation: ContextVar[Operation | None] = ContextVar("workers_client_operation", default=None)
 _CANCELLED = ErrorWords(wire.Status.CANCELLED.value, "CancelledError")
+_CANCELLATIONS = {"CancelledError", "Cancelled"}  # of asyncio, concurrent.futures and trio, none of them imported here
+_COST_MASK = 0x1E  # the cost of a hook is measured where the number of waiting events has none of these bits set
+# The op of this context, set where another op runs at the same time.
+_op_of_context: ContextVar[Operation | None] = ContextVar("workers_client_operation", default=None)
+# Without a global interpreter lock, two threads could both find that nothing else runs.
+HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Operation:
-    """One op while it runs. Use with `with` or `async with`; call `finish` with the worker's result."""
+    """One op while it runs. Use with `with` or `async with`; call `finish` with the worker's result.
+
+    `Recorder.operation` makes it and sets what has no default, which is cheaper than an `__init__`.
+    """
 
     __slots__ = (
-        "_clock", "_core", "_error", "_metrics", "_replaced", "_role", "_token", "_work", "command", "started_at",
+        "_clock", "_command", "_recorder", "_replaced", "_result", "_token", "_work", "_worker", "started_at",
     )  # fmt: skip
-
-    def __init__(self, core: Core, role: str, command: Any) -> None:
-        self._core = core
-        self._role = role
-        self._error: ErrorWords | None = None
-        self._metrics: dict[str, Any] | None = None
-        self._replaced: dict[str, str] | None = None
-        self._work: tuple[Any, Any, Any] = (None, None, None)
-        self._token: Token[Operation | None] | None = None
-        self.command: CommandIds | None = None
-        self.started_at = self._clock = 0.0
-        try:
-            self.command = command_ids(command)
-        except Exception:  # noqa: BLE001 - nonsense from a host never reaches it as an error
-            core.count_error()
-
-    @property
-    def phase(self) -> str:
-        """The phase that this op puts its worker in."""
-        saves = self.command is not None and self.command.operation.startswith("save")
-        return wire.Phase.SAVING.value if saves else wire.Phase.RUNNING.value
+    _clock: float
+    _command: Any
+    _recorder: Recorder
+    _replaced: dict[str, str] | None
+    _result: Any
+    _token: Token[Operation | None] | None
+    _work: tuple[Any, Any, Any] | None
+    _worker: str
+    started_at: float
 
     def finish(self, result: Any, *, tokens: Any = None, datums: Any = None, batch: Any = None) -> None:
         """Take the worker's result: its `metrics`, and whether it is a `RequestFailedResponse`.
 
-        `tokens` and `datums` say how much work it was; `batch` is the same for ops that ran as one computation.
+        `tokens` and `datums` say how much work it was; `batch` is the same for ops that ran as one computation. What
+        counts is the result as it is when the op ends.
         """
-        try:
-            self._error = failure_of(result)
-            self._metrics = metrics_of(result)
+        self._result = result
+        if tokens is not None or datums is not None or batch is not None:
             self._work = (tokens, datums, batch)
-        except Exception:  # noqa: BLE001
-            self._core.count_error()
-
-    def note_replaced(self, replaced: dict[str, str]) -> None:
-        """Remember which metrics were not finite: their stand-ins are no values."""
-        self._replaced = {**(self._replaced or {}), **replaced}
 
     def __enter__(self) -> Operation:
-        self._token = current_operation.set(self)
-        self._core.running[id(self)] = self
-        self.started_at = time.time()
-        self._clock = time.perf_counter()
+        core = self._recorder._core
+        self._worker = core.worker
+        if core.current is None and HAS_GIL:
+            core.current = self
+        else:
+            core.others[self] = None
+            self._token = _op_of_context.set(self)
+        self.started_at = time()
+        self._clock = perf_counter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        ended = time.perf_counter()
+        ended = perf_counter()
+        recorder = self._recorder
+        core = recorder._core
         try:
-            self._end(kind, ended - self._clock)
-        except Exception:  # noqa: BLE001
-            self._core.count_error()
-        self._core.hook_costs.append(time.perf_counter() - ended)
+            if core.current is self:
+                core.current = None
+            elif not self._leave():
+                return
+            command = self._command
+            self._command = None
+            try:
+                ids = quick_ids(command)
+                payload = command["payload"]
+                if (
+                    len(command) != ENVELOPE_SIZE
+                    or "logical_run_id" in payload
+                    or "adapter_id" in payload
+                    or "lora_id" in payload
+                    or "forward_only" in payload
+                ):
+                    ids = command_ids(command)
+            except (KeyError, TypeError):
+                ids = command_ids(command)
+            result = self._result
+            failure: Any = kind
+            metrics = None
+            if result is not None:
+                self._result = None
+                try:
+                    metrics = result["metrics"].copy()
+                    if result["type"] == FAILURE_TYPE and kind is None:
+                        failure = failure_of(result)
+                except Exception:  # noqa: BLE001 - a result without metrics or type, an object, nonsense
+                    metrics, failure = self._read(result, kind)
+            if failure is not None:
+                failure = failure_words(failure)
+            core.last_request_id = ids[0]
+            waiting = core.events
+            started_at = self.started_at
+            elapsed = ended - self._clock
+            waiting.append(
+                (
+                    events.OPERATION, recorder.role, ids, started_at, time(), elapsed, failure, metrics,
+                    self._replaced, self._work,
+                )
+            )  # fmt: skip
+            count = len(waiting)
+            if count > core.events_limit:
+                core.relieve()
+            if core.turns:
+                core.note_in_turn(ids, started_at, started_at + elapsed, failure)
+            if not count & _COST_MASK:
+                core.hook_costs.append(perf_counter() - ended)
+        except Exception:  # noqa: BLE001 - a hook never raises into its host
+            core.count_error()
 
     async def __aenter__(self) -> Operation:
         return self.__enter__()
@@ -87,26 +146,54 @@ class Operation:
     ) -> None:
         self.__exit__(kind, error, trace)
 
-    def _end(self, kind: type[BaseException] | None, elapsed_seconds: float) -> None:
-        core = self._core
-        core.running.pop(id(self), None)
+    def note_replaced(self, replaced: dict[str, str]) -> None:
+        """Remember which metrics were not finite: their stand-ins are no values."""
+        self._replaced = {**(self._replaced or {}), **replaced}
+
+    def ids(self) -> CommandIds | None:
+        """Return what runs, for the worker record; None where the command is nonsense or the op has ended."""
+        try:
+            return command_ids(self._command)
+        except Exception:  # noqa: BLE001 - counted when the op ends
+            return None
+
+    def _leave(self) -> bool:
+        """Leave where other ops run at the same time; False where the parent of a fork entered: it is its to record."""
+        core = self._recorder._core
         if self._token is not None:
             try:
-                current_operation.reset(self._token)
+                _op_of_context.reset(self._token)
             except ValueError:  # left in another context than it was entered in
-                current_operation.set(None)
-        if self.command is None:
-            return
-        at = time.time()
-        if kind is not None:
-            cancelled = issubclass(kind, asyncio.CancelledError)
-            self._error = _CANCELLED if cancelled else ErrorWords(wire.Status.FAILED.value, kind.__name__)
-        core.record(
-            (
-                ledger.OP, self._role, self.command, self.started_at, at, elapsed_seconds, self._error,
-                self._metrics, self._replaced, self._work,
-            )
-        )  # fmt: skip
-        for turn in list(core.turns.values()):
-            status = wire.Status.SUCCEEDED.value if self._error is None else self._error.status
-            turn.note(self.command.operation, self.started_at, at, status, self.command.run_id, self.command.request_id)
+                _op_of_context.set(None)
+        core.others.pop(self, None)
+        return self._worker == core.worker
+
+    def _read(self, result: Any, kind: type[BaseException] | None) -> tuple[dict[Any, Any] | None, Any]:
+        """Return the metrics, and how the op failed, of a result that is not the common one."""
+        if not is_result(result):
+            self._recorder._core.count_error()
+            return None, kind
+        metrics = attribute(result, "metrics")
+        try:
+            copied = None if metrics is None else dict(metrics)
+        except (TypeError, ValueError):
+            self._recorder._core.count_error()
+            copied = None
+        return copied, kind if kind is not None else failure_of(result)
+
+
+def failure_words(failure: Any) -> ErrorWords:
+    """Return the words of an exception's class, or the words themselves."""
+    if isinstance(failure, ErrorWords):
+        return failure
+    if any(ancestor.__name__ in _CANCELLATIONS for ancestor in failure.__mro__):
+        return _CANCELLED
+    return ErrorWords(wire.Status.FAILED.value, failure.__name__)
+
+
+def op_of_context(recorder: Recorder) -> Operation | None:
+    """Return the op that the caller runs in: the context's own, or the one that runs alone."""
+    op = _op_of_context.get()
+    if op is not None and op in recorder._core.others:
+        return op
+    return recorder._core.current

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
+from time import time
 from typing import Any
 
-from workers_client import ledger, wire
+from workers_client import events, wire
 from workers_client.commands import (
-    ErrorWords,
+    FAILURE_TYPE,
+    CommandIds,
     accepted_at_of,
     command_ids,
     failure_of,
+    is_result,
     tokens_of,
 )
 from workers_client.core import Core
 from workers_client.gpu_turn import GpuTurn, Span
 from workers_client.metrics import sanitize
-from workers_client.operation import Operation, current_operation
+from workers_client.operation import Operation, op_of_context
 
 
 class Recorder:
     """What one process records through, under one role. `as_role` gives the same buffer under another."""
+
+    __slots__ = ("_core", "role")
 
     def __init__(self, core: Core, role: str) -> None:
         self._core = core
@@ -33,56 +37,88 @@ class Recorder:
         return self._core.worker
 
     def as_role(self, role: str) -> Recorder:
-        """Return a recorder with the same buffer and worker under another role: an API server that trains too."""
-        return Recorder(self._core, str(role))
+        """Return a recorder with the same buffer and worker under another role: an API server that trains too.
+
+        A role that is none counts as a hook error, and this recorder's own role stays.
+        """
+        try:
+            return Recorder(self._core, wire.Role(role).value)
+        except ValueError:
+            self._core.count_error()
+            return self
 
     # --- Requests ---------------------------------------------------------------------------------------------
     def enqueued(self, command: Any) -> None:
         """Stamp a command with its enqueue time and count it (API server, before it is queued)."""
         try:
-            at = time.time()
-            ids = command_ids(command)
-            context = command.get("trace_context")
-            # A new dict: the old one may be shared with another command.
-            command["trace_context"] = {
-                **(context if isinstance(context, dict) else {}),
-                wire.ENQUEUED_AT_ENTRY: repr(at),
-            }
+            at = time()
+            ids = _counted_ids(command)
+            _stamp(command, at)
             if ids is not None:
-                self._core.record((ledger.ENQUEUED, ids._replace(trace_context=None), at))
+                self._core.record((events.ENQUEUED, ids, at))
         except Exception:  # noqa: BLE001 - a hook never raises into its host
             self._core.count_error()
 
     def popped(self, commands: Any) -> None:
         """Count commands taken from the queue; they are outstanding from here (trainer)."""
-        at = time.time()
-        for command in _each(commands):
-            try:
-                ids = command_ids(command)
-                if ids is not None:
-                    self._core.record((ledger.POPPED, ids._replace(trace_context=None), at))
-            except Exception:  # noqa: BLE001
-                self._core.count_error()
+        core, at, found = self._core, time(), []
+        try:
+            for command in _each(commands):
+                try:
+                    ids = _counted_ids(command)
+                    if ids is not None:
+                        found.append(ids._replace(trace_context=None))
+                except Exception:  # noqa: BLE001
+                    core.count_error()
+            if found:
+                core.record((events.POPPED, found, at))
+        except Exception:  # noqa: BLE001
+            core.count_error()
 
     def operation(self, command: Any) -> Operation:
         """Return the context manager around one op (trainer)."""
-        return Operation(self._core, self.role, command)
+        operation = Operation()
+        operation._recorder = self
+        operation._command = command
+        operation._result = operation._work = operation._replaced = operation._token = None
+        return operation
 
     def answered(self, command: Any, result: Any = None) -> None:
         """Count the answer of a command; a failure whose op never ran gets its op record here."""
+        core = self._core
         try:
-            ids = command_ids(command)
-            if ids is not None:
-                self._core.record((ledger.ANSWERED, self.role, ids, time.time(), failure_of(result)))
+            request_id = command["request_id"]
+            if request_id is core.last_request_id and (result is None or result["type"] != FAILURE_TYPE):
+                # Its op was recorded a moment ago: the fold knows the rest.
+                waiting = core.events
+                waiting.append((events.ANSWERED_LAST, request_id, time()))
+                if len(waiting) > core.events_limit:
+                    core.relieve()
+                return
+        except Exception:  # noqa: BLE001 - not the common case
+            pass
+        self._answered(command, result)
+
+    def _answered(self, command: Any, result: Any) -> None:
+        core = self._core
+        try:
+            ids = _counted_ids(command)
+            if ids is None:
+                return
+            if not is_result(result):
+                core.count_error()
+            failure = failure_of(result)
+            runs_now = failure is not None and core.is_running(ids.request_id)
+            core.record((events.ANSWERED, self.role, ids, time(), failure, runs_now))
         except Exception:  # noqa: BLE001
-            self._core.count_error()
+            core.count_error()
 
     def delivered(self, request_id: Any) -> None:
         """Say that a client got the answer of a request (API server)."""
         try:
             if not isinstance(request_id, str):
                 raise TypeError("a request id is a string")
-            self._core.record((ledger.DELIVERED, request_id, time.time()))
+            self._core.record((events.DELIVERED, request_id, time()))
         except Exception:  # noqa: BLE001
             self._core.count_error()
 
@@ -90,11 +126,10 @@ class Recorder:
     def sample_accepted(self, request: Any) -> None:
         """Say that a sampling request is open; its `accepted_at` is taken where it has one."""
         try:
-            at = time.time()
-            ids = command_ids(request)
+            at = time()
+            ids = _counted_ids(request)
             if ids is not None:
-                accepted_at = accepted_at_of(request) or at
-                self._core.record((ledger.SAMPLE_ACCEPTED, ids.run_id, ids.request_id, accepted_at, at))
+                self._core.record((events.SAMPLE_ACCEPTED, ids, accepted_at_of(request) or at, at))
         except Exception:  # noqa: BLE001
             self._core.count_error()
 
@@ -103,21 +138,18 @@ class Recorder:
 
         `source` is `dispatcher`, `in_process`, `deadline` or `job_failure`.
         """
+        core = self._core
         try:
-            ids = command_ids(request)
+            ids = _counted_ids(request)
             if ids is None:
                 return
-            word = wire.SampleSource(source).value
-            failure = failure_of(result)
-            if failure is None and isinstance(result, BaseException):
-                failure = ErrorWords(wire.Status.FAILED.value, type(result).__name__)
-            outcome = (None, tokens_of(result)) if failure is None else (failure.error_type, 0)
-            accepted_at = accepted_at_of(request)
-            self._core.record(
-                (ledger.SAMPLE_ANSWERED, ids.run_id, ids.request_id, accepted_at, time.time(), outcome, word)
-            )
+            word = wire.SampleSource(source).value if source in _SOURCES else None
+            if word is None or not is_result(result):
+                core.count_error()
+            outcome = (failure_of(result), tokens_of(result))
+            core.record((events.SAMPLE_ANSWERED, ids, accepted_at_of(request), time(), *outcome, word))
         except Exception:  # noqa: BLE001
-            self._core.count_error()
+            core.count_error()
 
     # --- Metrics, turns, phases -------------------------------------------------------------------------------
     def sanitize_metrics(self, metrics: Any) -> Any:
@@ -127,8 +159,8 @@ class Recorder:
         """
         try:
             finite, replaced = sanitize(metrics)
-            operation = current_operation.get()
-            if replaced and operation is not None:
+            operation = op_of_context(self) if replaced else None
+            if operation is not None:
                 operation.note_replaced(replaced)
         except Exception:  # noqa: BLE001
             self._core.count_error()
@@ -144,33 +176,57 @@ class Recorder:
         return Span(self._core, name)
 
     def phase(self, name: Any) -> None:
-        """Set the worker's phase where no other call implies it."""
+        """Set the worker's phase where no other call implies it. A worker that only says its phase is seen, too."""
+        core = self._core
         try:
-            self._core.named_phase = (wire.Phase(name).value, time.time())
-            if not self._core.flusher.is_running and self._core.exited is None:
-                self._core.begin()  # a worker that only says its phase is seen, too
+            core.named_phase = (wire.Phase(name).value, time())
+            if core.events_limit < 0:
+                core.relieve()
         except Exception:  # noqa: BLE001
-            self._core.count_error()
+            core.count_error()
 
     # --- Delivery ---------------------------------------------------------------------------------------------
     def flush(self, timeout: float | None = None) -> bool:
         """Send what is buffered now; False where it is not delivered within `timeout` seconds in total
         (two flush intervals by default)."""
-        return self._core.flusher.flush(timeout)
+        return self._core.flush(timeout)
 
     def close(self, timeout: float = 5.0, reason: str | None = None) -> bool:
-        """Send the last flush, whose worker record says `exited`, within `timeout` seconds in total; idempotent."""
-        core = self._core
-        if not core.flusher.is_needed:
-            return True  # nothing was ever recorded: there is no worker to say that it exited
-        if core.exited is None:
-            core.exited = (time.time(), reason or "closed")
-            core.flusher.stop()
-        return core.flusher.flush(timeout)
+        """Send the last flush, whose worker record says `exited`, within `timeout` seconds in total.
+
+        Idempotent: called again it returns at once what the first call returned. What is recorded after it waits,
+        bounded as ever, for a `flush` or for the exit of the process.
+        """
+        return self._core.close(timeout, reason)
 
     def stats(self) -> dict[str, Any]:
         """Return counters: produced, sent, buffered and dropped by kind, redelivered, flushes, hook errors and cost."""
         return self._core.stats()
+
+
+_SOURCES = tuple(source.value for source in wire.SampleSource)
+
+
+def _counted_ids(command: Any) -> CommandIds | None:
+    """Return what is kept of a command, or None for the shutdown sentinel, which belongs to no run."""
+    ids = command_ids(command)
+    return None if ids.request_id == wire.SHUTDOWN_REQUEST_ID else ids
+
+
+def _stamp(command: Any, at: float) -> None:
+    """Put the enqueue time into a command's trace context.
+
+    Raises:
+        TypeError: the command has a trace context that is no mapping.
+    """
+    is_object = hasattr(command, "trace_context")
+    context = command.trace_context if is_object else command.get("trace_context")
+    # A new dict: the old one may be shared with another command.
+    stamped = {**({} if context is None else context), wire.ENQUEUED_AT_ENTRY: repr(at)}
+    if is_object:
+        command.trace_context = stamped
+    else:
+        command["trace_context"] = stamped
 
 
 def _each(commands: Any) -> Iterable[Any]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from workers_client import wire
-from workers_client.ledger import Fold, OpenRequest
+from workers_client.ledger import Fold
 from workers_client.settings_filter import allowed_settings, installed_versions
+from workers_client.wire_values import text
+
+if TYPE_CHECKING:
+    from workers_client.core import Core
+    from workers_client.operation import Operation
 
 MAX_RUNS = 100  # runs named in the record, newest activity first
 
@@ -25,16 +32,17 @@ class Identity:
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     started_at: float = field(default_factory=time.time)
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
-    @property
+    @cached_property
     def worker(self) -> str:
         """`<role>-<pod or host>-<pid>-<start, hex>`; the start in microseconds."""
         place = self.environment.get("POD_NAME") or self.host
         return f"{self.role}-{place}-{self.pid}-{int(self.started_at * 1e6):x}"
 
+    @cached_property
     def fields(self) -> dict[str, Any]:
-        """Return the fields that stay as they are for the process's life."""
+        """The fields that stay as they are for the process's life. Looked up once, in the flush thread."""
         named = {
             "pod": self.environment.get("POD_NAME"),
             "pod_uid": self.environment.get("POD_UID"),
@@ -54,28 +62,83 @@ class Identity:
         }
 
 
-def outstanding(requests: Mapping[str, OpenRequest]) -> list[dict[str, Any]]:
-    """Group open requests by run and op, oldest first, 20 groups at most with their oldest 20 ids each."""
-    groups: dict[tuple[str, str], list[tuple[float, str]]] = {}
-    for request_id, request in requests.items():
-        groups.setdefault((request.run_id, request.operation), []).append((request.since, request_id))
-    entries = []
-    for (run_id, operation), held in groups.items():
-        held.sort()
-        entries.append(
-            {
-                "run_id": run_id,
-                "operation": operation,
-                "count": len(held),
-                "oldest_at": held[0][0],
-                "request_ids": [request_id for _, request_id in held[: wire.OUTSTANDING_LIMIT]],
-            }
-        )
-    entries.sort(key=lambda entry: float(str(entry["oldest_at"])))
-    return entries[: wire.OUTSTANDING_LIMIT]
+def worker_fields(core: Core, now: float) -> dict[str, Any]:
+    """Return the worker record of this moment. The fold lock must be held."""
+    fold = core.fold
+    phase, phase_since = _phase(core)
+    fields: dict[str, Any] = {
+        **core.identity.fields,
+        "at": now,
+        "interval_seconds": core.config.interval_seconds,
+        "phase": phase,
+        "phase_since": phase_since,
+        "runs": _newest_runs(fold),
+        "outstanding": fold.open_requests.outstanding(),
+        "turns": dict(fold.turn_totals),
+        "buffer": core.buffer_fields(),
+    }
+    optional = {
+        "last_progress_at": fold.last_progress_at,
+        "current": _current(core),
+        "turn": _turn(core),
+        "clock_offset_seconds": core.clock_offset_seconds,
+    }
+    fields.update({name: value for name, value in optional.items() if value is not None})
+    if core.exited is not None:
+        fields["exited_at"], fields["exit_reason"] = core.exited
+    return fields
 
 
-def newest_runs(fold: Fold) -> list[str]:
+def _newest_runs(fold: Fold) -> list[str]:
     """Return the runs this worker had to do with, newest activity first."""
-    ordered = sorted(fold.runs.items(), key=lambda item: -item[1].last_activity_at)
-    return [run_id for run_id, _ in ordered[:MAX_RUNS]]
+    newest = heapq.nlargest(MAX_RUNS, fold.runs.values(), key=lambda totals: totals.last_activity_at)
+    return [totals.run_id for totals in newest]
+
+
+def _running(core: Core) -> list[Operation]:
+    """Return the ops that run now."""
+    return [op for op in (core.current, *list(core.others)) if op is not None]
+
+
+def _phase(core: Core) -> tuple[str, float]:
+    """Return the worker's phase and since when, from what runs now."""
+    if core.exited is not None:
+        return wire.Phase.EXITED.value, core.exited[0]
+    turns = list(core.turns.values())
+    for turn in turns:
+        if turn.started_at is None:
+            return wire.Phase.WAITING_FOR_GPU.value, turn.requested_at
+    for span in list(core.spans.values()):
+        return span.phase, span.started_at
+    for operation in _running(core):
+        ids = operation.ids()
+        is_save = ids is not None and str(ids.operation).startswith("save")
+        phase = wire.Phase.SAVING if is_save else wire.Phase.RUNNING
+        return phase.value, getattr(operation, "started_at", core.identity.started_at)
+    for turn in turns:  # held, between two ops
+        return wire.Phase.RUNNING.value, turn.started_at or turn.requested_at
+    name, since = core.named_phase
+    last_progress_at = core.fold.last_progress_at
+    if name == wire.Phase.STARTING.value and last_progress_at is not None:
+        name = wire.Phase.IDLE.value
+    return name, max(since, last_progress_at or 0.0)
+
+
+def _current(core: Core) -> dict[str, Any] | None:
+    for operation in _running(core):
+        ids = operation.ids()
+        if ids is not None:
+            return {
+                "run_id": ids.run,
+                "operation": text(ids.operation),
+                "request_id": text(ids.request_id),
+                "started_at": getattr(operation, "started_at", None),
+            }
+    return None
+
+
+def _turn(core: Core) -> dict[str, Any] | None:
+    for turn in list(core.turns.values()):
+        fields = {"workload": turn.workload, "requested_at": turn.requested_at}
+        return fields if turn.started_at is None else {**fields, "started_at": turn.started_at}
+    return None

@@ -37,7 +37,6 @@ def end_recorder(recorder: Recorder) -> None:
     """Stop a recorder's thread, whether or not Redis answers."""
     core = recorder._core
     core.exited = core.exited or (time.time(), "test ended")
-    core.flusher._served_count = core.flusher._requested_count  # nobody waits any more
     core.flusher.stop()
     thread = core.flusher._thread
     if thread is not None:

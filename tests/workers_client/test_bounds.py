@@ -23,9 +23,9 @@ def test_successful_ops_go_first_oldest_first_and_are_counted() -> None:
     counters = Counters()
     held = RecordBuffer(max_records=3, max_bytes=10**9, counters=counters)
     for number, kind in enumerate([OPERATION, FAILURE, OPERATION, OPERATION, FAILURE]):
-        held.add(Pending(kind, "key", lambda number=number: str(number).encode(), 1))
-    kept = [record.encode() for record in held.take(max_records=10, max_bytes=10**9)]
-    assert sorted(kept) == [b"1", b"3", b"4"]
+        held.add(Pending(number, kind, "key", 1, str, number))
+    taken = held.take(max_records=10, max_bytes=10**9, is_ready=lambda record: True)
+    assert [record.number for record in taken] == [1, 3, 4]
     assert counters.dropped[OPERATION] == {"queue_full": 2}
     assert counters.dropped[FAILURE] == {}
 
@@ -33,8 +33,8 @@ def test_successful_ops_go_first_oldest_first_and_are_counted() -> None:
 def test_bytes_are_bounded_too() -> None:
     counters = Counters()
     held = RecordBuffer(max_records=1_000, max_bytes=250, counters=counters)
-    for _ in range(5):
-        held.add(Pending(OPERATION, "key", lambda: b"", 100))
+    for number in range(5):
+        held.add(Pending(number, OPERATION, "key", 100, str, number))
     assert len(held) == 2
     assert held.size_bytes == 200
     assert counters.dropped[OPERATION] == {"bytes_full": 3}

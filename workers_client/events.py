@@ -1,0 +1,21 @@
+"""What the hooks append and the fold reads: tuples that start with one of these words.
+
+`ids` below is what `commands.quick_ids` or `commands.command_ids` returns: request id, op name, run and trace context,
+unchecked in the first case; the fold checks them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Event = tuple[Any, ...]
+
+ENQUEUED = "enqueued"  # ids, at
+POPPED = "popped"  # list of ids, at
+OPERATION = "operation"  # role, ids, started_at, at, elapsed_seconds, error, metrics, replaced, work
+ANSWERED = "answered"  # role, ids, at, error, whether its op runs right now
+ANSWERED_LAST = "answered_last"  # request id of an op recorded a moment ago, at
+DELIVERED = "delivered"  # request id, at
+SAMPLE_ACCEPTED = "sample_accepted"  # ids, accepted_at, at
+SAMPLE_ANSWERED = "sample_answered"  # ids, accepted_at, at, error, tokens, source
+TURN = "turn"  # workload, fields of its record, what it adds to the worker's totals

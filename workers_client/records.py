@@ -1,0 +1,116 @@
+"""What a record of the buffer becomes: one JSON object. Runs in the flush thread, for what is sent alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from workers_client import wire
+from workers_client.codec import encode_object
+from workers_client.commands import ErrorWords, trace_fields
+from workers_client.metrics import kind_of, recorded_number
+from workers_client.run_totals import RunTotals
+from workers_client.wire_values import count, text
+
+# What the fold keeps of an op: its id, its run, the worker's own steps before it, role, request id, operation, trace
+# context, started_at (None of an op that never ran), at, elapsed_seconds, error, metrics, replaced, work.
+OpData = tuple[
+    str, RunTotals, int, str, str, str, Any, "float | None", float, "float | None", "ErrorWords | None", Any, Any, Any
+]
+
+_PLAIN_TYPES = frozenset({float, int})
+_known_names: set[str] = set()  # metric names that were found good: checking eight names costs more than the rest
+_KNOWN_NAMES_LIMIT = 4_096
+
+
+def encode_operation(data: OpData) -> bytes:
+    """Encode an op record. The run's step base must be known: a record's step is the base and the own steps before."""
+    (
+        record_id, totals, own_step, role, request_id, operation, trace_context, started_at, at, elapsed, error,
+        metrics, replaced, work,
+    ) = data  # fmt: skip
+    fields: dict[str, Any] = {
+        "id": record_id,
+        "run_id": totals.run_id,
+        "operation": operation,
+        "request_id": text(request_id),
+        "role": role,
+        "worker": record_id.rpartition(":")[0],
+        "status": wire.Status.SUCCEEDED.value,
+        "at": round(at, 6),
+        "step": (totals.steps_base or 0) + own_step,
+    }
+    if error is not None:
+        fields["status"] = error.status
+        fields["error_type"] = text(error.error_type) or "Exception"
+        if error.error_category is not None:
+            fields["error_category"] = error.error_category
+    if started_at is not None:
+        fields["started_at"] = round(started_at, 6)
+    if elapsed is not None:
+        fields["elapsed_seconds"] = round(elapsed, 9)
+    if trace_context is not None:
+        fields.update(trace_fields(trace_context, at if started_at is None else started_at))
+    if metrics is not None or replaced is not None:
+        _add_metrics(fields, metrics, replaced)
+    if work is not None:
+        _add_work(fields, *work)
+    return encode_object(fields)
+
+
+def encode_fields(fields: dict[str, Any]) -> bytes:
+    """Encode a record that is kept as it is written."""
+    return encode_object(fields)
+
+
+def operation_size(metrics: Any) -> int:
+    """Return about how many bytes an op takes in memory while it waits: its fixed part and its metrics."""
+    return 900 + 120 * (len(metrics) if metrics is not None else 0)
+
+
+def _add_metrics(fields: dict[str, Any], metrics: dict[Any, Any] | None, replaced: dict[Any, str] | None) -> None:
+    if metrics and replaced is None and len(metrics) <= wire.METRICS_LIMIT and _known_names.issuperset(metrics):
+        values = metrics.values()
+        if _PLAIN_TYPES.issuperset(map(type, values)) and all(map(_is_finite, values)):
+            fields["metrics"] = metrics
+            return
+    finite, nonfinite = split_metrics(metrics, replaced)
+    if finite:
+        fields["metrics"] = finite
+        if len(_known_names) < _KNOWN_NAMES_LIMIT:
+            _known_names.update(finite)
+    if nonfinite:
+        fields["nonfinite"] = nonfinite
+
+
+def split_metrics(
+    metrics: dict[Any, Any] | None, replaced: dict[Any, str] | None
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the finite metrics, and the kinds of the others; a stand-in told by `sanitize_metrics` is no value."""
+    finite: dict[str, float] = {}
+    nonfinite = {name: kind for name, kind in (replaced or {}).items() if _is_metric_name(name)}
+    for name, value in (metrics or {}).items():
+        if not _is_metric_name(name) or name in nonfinite:
+            continue
+        number = recorded_number(value)
+        if number is None:
+            continue
+        kind = kind_of(number)
+        if kind is not None:
+            nonfinite[name] = kind
+        elif len(finite) < wire.METRICS_LIMIT:
+            finite[name] = number
+    return finite, dict(list(nonfinite.items())[: wire.METRICS_LIMIT])
+
+
+def _add_work(fields: dict[str, Any], tokens: Any, datums: Any, batch: Any) -> None:
+    counted = {"tokens": count(tokens), "datums": count(datums), "batch": None if batch is None else text(str(batch))}
+    fields.update({name: value for name, value in counted.items() if value is not None})
+
+
+def _is_finite(value: float) -> bool:
+    return math.isfinite(value) if type(value) is float else -(2**53) <= value <= 2**53
+
+
+def _is_metric_name(name: Any) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= wire.METRIC_NAME_LIMIT and name.isprintable()
