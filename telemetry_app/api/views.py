@@ -188,8 +188,8 @@ def _position(request: Request, given: Parameters, types: tuple[Any, ...]) -> li
 
 
 def _record_position(request: Request, given: Parameters) -> records.Position | None:
-    found = _position(request, given, ((int, float), str))
-    return records.Position(_from_microseconds(found[0]), found[1]) if found else None
+    found = _position(request, given, ((int, float), str, str))
+    return records.Position(_from_microseconds(found[0]), found[1], found[2]) if found else None
 
 
 def _next(request: Request, position: list[Any] | None) -> str | None:
@@ -206,7 +206,7 @@ def _records_answer(
     request: Request, page: records.RecordsPage, coverage: dict[str, Any], **names: Any
 ) -> dict[str, Any]:
     position = page.next_position
-    mark = [round(position.at.timestamp() * 1e6), position.record_id] if position else None
+    mark = [round(position.at.timestamp() * 1e6), position.record_id, position.run_id] if position else None
     return {
         **names,
         "count": len(page.results),

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Collate
 
 from telemetry_app import readers, rows
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
@@ -23,10 +24,11 @@ FRESH_RUNS = 200  # runs whose newest records are read for a list over all runs
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a page ended: finish time and identity of its last record. Unique, so ties never repeat or vanish."""
+    """Where a page ended: finish time, identity and run of its last record. Unique, so ties never repeat or vanish."""
 
     at: datetime
     record_id: str
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +157,8 @@ def _page(
     live: Iterable[dict[str, Any]], stored: Sequence[Stored], after: Position | None, size: int, *, has_history: bool
 ) -> RecordsPage:
     """Merge live and stored records, newest first, each once, and cut one page behind `after`."""
-    fresh = {item["id"]: item for item in live}
-    kept: dict[str, dict[str, Any]] = {}
+    fresh = {_key(item): item for item in live}
+    kept: dict[Key, dict[str, Any]] = {}
     total = 0
     if has_history:
         for query, fields in stored:
@@ -164,41 +166,59 @@ def _page(
             kept.update(history(lambda query=query, fields=fields: _rows_behind(query, fields, after, size)))  # type: ignore[misc]
         total -= _already_stored(fresh, stored)
     total += len(fresh)
-    items = {**{key: item for key, item in fresh.items() if _is_behind(item, after)}, **kept}
-    ordered = sorted(items.values(), key=lambda item: (item["_at"], item["id"]), reverse=True)
+    items = {**{key: item for key, item in fresh.items() if after is None or key < _mark(after)}, **kept}
+    ordered = [items[key] for key in sorted(items, reverse=True)]
     page, more = ordered[:size], len(ordered) > size
-    position = Position(page[-1]["_at"], page[-1]["id"]) if page and more else None
+    position = Position(*_key(page[-1])) if page and more else None
     return RecordsPage(
         results=[{name: value for name, value in item.items() if name != "_at"} for item in page],
         next_position=position,
         total_matching=min(total, COUNT_LIMIT),
         is_count_capped=total > COUNT_LIMIT,
         has_stored=bool(kept),
-        has_live=any(item["id"] not in kept for item in page) or not kept,
+        has_live=any(_key(item) not in kept for item in page) or not kept,
     )
+
+
+Key = tuple[datetime, str, str]  # finish time, identity, run: the order of every list, newest first
+
+
+def _key(item: dict[str, Any]) -> Key:
+    return item["_at"], item["id"], item["run_id"]
+
+
+def _mark(position: Position) -> Key:
+    return position.at, position.record_id, position.run_id
 
 
 def _rows_behind(
     query: QuerySet[Any], fields: Callable[[Any], dict[str, Any]], after: Position | None, size: int
-) -> dict[str, dict[str, Any]]:
+) -> dict[Key, dict[str, Any]]:
+    # Collation "C" orders texts as Python does, whatever the database's own: live and stored records stand in one list.
+    query = query.alias(record_mark=Collate("record_id", "C"), run_mark=Collate("run_id", "C"))
     if after is not None:
-        query = query.filter(Q(at__lt=after.at) | Q(at=after.at, record_id__lt=after.record_id))
-    found = (fields(row) for row in query.order_by("-at", "-record_id")[: size + 1])
-    return {item["id"]: item for item in found}
+        tied = Q(record_mark__lt=after.record_id) | Q(record_mark=after.record_id, run_mark__lt=after.run_id)
+        query = query.filter(Q(at__lt=after.at) | (Q(at=after.at) & tied))
+    found = (fields(row) for row in query.order_by("-at", "-record_mark", "-run_mark")[: size + 1])
+    return {_key(item): item for item in found}
 
 
-def _already_stored(fresh: dict[str, dict[str, Any]], stored: Sequence[Stored]) -> int:
+def _already_stored(fresh: dict[Key, dict[str, Any]], stored: Sequence[Stored]) -> int:
     if not fresh:
         return 0
-    oldest = min(item["_at"] for item in fresh.values())
-    return sum(
-        history(lambda query=query: query.filter(record_id__in=list(fresh), at__gte=oldest).count())  # type: ignore[misc]
+    oldest = min(at for at, _, _ in fresh)
+    record_ids = [record_id for _, record_id, _ in fresh]
+    rows = [
+        row
         for query, _ in stored
-    )
+        for row in history(lambda query=query: list(_marks(query, record_ids, oldest)))  # type: ignore[misc]
+    ]
+    return len(set(rows) & set(fresh))
 
 
-def _is_behind(item: dict[str, Any], after: Position | None) -> bool:
-    return after is None or (item["_at"], item["id"]) < (after.at, after.record_id)
+def _marks(query: QuerySet[Any], record_ids: list[str], oldest: datetime) -> QuerySet[Any, tuple[Any, ...]]:
+    found = query.order_by().filter(record_id__in=record_ids, at__gte=oldest)
+    return found.values_list("at", "record_id", "run_id")
 
 
 def newest_snapshot_at() -> datetime | None:
