@@ -195,11 +195,11 @@ class Flusher:
     def _pause(self, *, is_asked: bool) -> float:
         """Return the seconds to the next flush: the interval less up to a tenth, or the back-off with jitter."""
         if not self._failures:
-            return self._interval_seconds * random.uniform(0.9, 1.0)
+            return self._interval_seconds * _jitter.uniform(0.9, 1.0)
         back_off = min(BACK_OFF_LIMIT_SECONDS, BACK_OFF_SECONDS * 2.0 ** min(self._failures - 1, 10))
         if is_asked:
             back_off = BACK_OFF_SECONDS  # somebody waits for it
-        return back_off * random.uniform(0.5, 1.0)
+        return back_off * _jitter.uniform(0.5, 1.0)
 
     # --- One flush --------------------------------------------------------------------------------------------
     def _send_all(self, deadline: float | None) -> bool:

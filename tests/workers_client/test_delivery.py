@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -240,6 +241,7 @@ def test_flush_and_close_keep_their_time_with_a_server_that_never_answers(proxy:
     assert recorder.close(0.5) is False
     assert time.monotonic() - started < 15
     proxy.mode = "reset"  # lets the thread go
+    end_recorder(recorder)
 
 
 def test_few_connections_are_tried_while_redis_is_gone(recorder: Recorder, proxy: TcpProxy) -> None:
@@ -272,3 +274,15 @@ def test_a_flush_thread_that_died_is_replaced(recorder: Recorder, client: redis.
     record_ops(recorder, range(1, 2))
     assert flusher.is_running
     check_all_arrived(recorder, client, 2)
+
+
+def test_the_hosts_random_numbers_stay_what_its_seed_gives(recorder: Recorder, client: redis.Redis) -> None:
+    random.seed(7)
+    expected = [random.random() for _ in range(3)]
+    random.seed(7)
+    drawn = []
+    for number in range(3):
+        record_ops(recorder, range(number, number + 1))
+        assert recorder.flush(20)
+        drawn.append(random.random())
+    assert drawn == expected
