@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BACK_OFF_SECONDS = 0.5  # after the first failure; doubles
 BACK_OFF_LIMIT_SECONDS = 5.0
+_jitter = random.Random()  # of our own: a draw from the host's would change what its seed gives
 START_AGAIN_SECONDS = 1.0  # after a thread could not be started
 LOOK_SECONDS = 0.5  # a caller that waits looks so often whether the thread still lives
 NEXT_TRY_SECONDS = 0.2  # between two tries at least, however often one is asked for
