@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from urllib.parse import urlsplit
 
 from workers_client.wire import SETTING_VALUE_LIMIT
@@ -31,7 +29,9 @@ def allowed_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that matter, without importing any."""
-    versions = {"python": platform.python_version()}
+    from importlib import metadata  # half of the package's whole import time, and needed once a process
+
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in _PACKAGES:
         if package not in sys.modules and package not in ("redis", "msgspec"):
             continue  # only what this process uses
