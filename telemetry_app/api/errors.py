@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions, status
 from rest_framework.response import Response
@@ -55,6 +56,8 @@ def _as_api_exception(error: Exception) -> exceptions.APIException | None:
         return exceptions.PermissionDenied()
     if isinstance(error, (LiveDataUnavailableError, HistoryUnavailableError)):
         return SourcesUnavailable(str(error))
+    if isinstance(error, (OperationalError, InterfaceError)):  # sign-in asks PostgreSQL too
+        return SourcesUnavailable("PostgreSQL can't be read.")
     return None
 
 

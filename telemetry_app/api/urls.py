@@ -1,6 +1,7 @@
 """Paths of the API. Sub-resources come before the detail route: servers decode `%2F`, so a run id may hold slashes.
 
-What follows `…/runs/` is a run id unless its last part names a sub-resource. No trailing slash, and no redirects.
+What follows `…/runs/` is a run id unless its last part names a sub-resource (see `run_paths.py`). No trailing slash,
+and no redirects.
 """
 
 from __future__ import annotations
@@ -24,5 +25,6 @@ urlpatterns = [
     path("failures", FailureViewSet.as_view(_LIST), name="failure-list"),
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
+    path("", NoEndpointView.as_view()),
     path("<path:unknown>", NoEndpointView.as_view()),  # last: a JSON answer, not the site's page
 ]

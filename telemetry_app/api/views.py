@@ -14,6 +14,7 @@ from rest_framework.viewsets import ViewSet
 from telemetry_app.api.cursors import decode_cursor, encode_cursor
 from telemetry_app.api.field_paths import select_fields
 from telemetry_app.api.parameters import PAGING, Parameters
+from telemetry_app.api.run_paths import part_of_run
 from telemetry_app.exceptions import HistoryUnavailableError, NotFoundError
 from telemetry_app.health import Health
 from telemetry_app.inspection import records, runs, workers
@@ -61,6 +62,7 @@ class RunViewSet(ViewSet):
         Parameters(request.query_params, ())
         return Response(runs.run_detail(run, now=timezone.now().timestamp()))
 
+    @part_of_run
     def steps(self, request: Request, run: str) -> Response:
         """Answer op records grouped by step, newest step last."""
         given = Parameters(request.query_params, ("last", "before", "fields"))
@@ -82,6 +84,7 @@ class RunViewSet(ViewSet):
             }
         )
 
+    @part_of_run
     def operations(self, request: Request, run: str) -> Response:
         """Answer op records, newest first."""
         given = Parameters(request.query_params, ("status", "operation", "step", "since", "until", *PAGING))
@@ -94,14 +97,15 @@ class RunViewSet(ViewSet):
         )
         sources = run_sources(run)
         page = records.run_operations(sources, wanted, _record_position(request, given), given.page_size())
-        return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=run))
+        return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=sources.run_id))
 
+    @part_of_run
     def failures(self, request: Request, run: str) -> Response:
         """Answer failed ops and failed sampling answers of the run, newest first."""
         given = Parameters(request.query_params, PAGING)
         sources = run_sources(run)
         page = records.run_failures(sources, _record_position(request, given), given.page_size())
-        return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=run))
+        return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=sources.run_id))
 
 
 class FailureViewSet(ViewSet):
@@ -116,6 +120,7 @@ class FailureViewSet(ViewSet):
         page, is_live = records.all_failures(wanted, _record_position(request, given), given.page_size())
         coverage = {
             "live": is_live,
+            "history": page.has_history,
             "source": source_word(live=page.has_live, stored=page.has_stored),
             "last_snapshot_at": rfc3339(_newest_snapshot_at()),
         }
@@ -176,7 +181,7 @@ class WorkerViewSet(ViewSet):
 class NoEndpointView(APIView):
     """Whatever path leads nowhere."""
 
-    def get(self, request: Request, unknown: str) -> Response:
+    def get(self, request: Request, unknown: str = "") -> Response:
         """Answer that there is no such endpoint."""
         raise NotFoundError(f"There is no endpoint {unknown[:200]!r}.")
 

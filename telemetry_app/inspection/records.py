@@ -74,6 +74,7 @@ class RecordsPage:
     is_count_capped: bool
     has_stored: bool
     has_live: bool
+    has_history: bool  # whether PostgreSQL could be asked
 
 
 def run_operations(sources: RunSources, wanted: OperationFilter, after: Position | None, size: int) -> RecordsPage:
@@ -177,6 +178,7 @@ def _page(
         is_count_capped=total > COUNT_LIMIT,
         has_stored=bool(kept),
         has_live=any(_key(item) not in kept for item in page) or not kept,
+        has_history=has_history,
     )
 
 

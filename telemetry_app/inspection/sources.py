@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
@@ -34,7 +34,7 @@ def history(query: Callable[[], T]) -> T:
     """
     try:
         return query()
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         raise HistoryUnavailableError(f"PostgreSQL can't be read: {type(error).__name__}") from error
 
 
@@ -82,12 +82,24 @@ class RunSources:
 
 
 def run_sources(run_id: str) -> RunSources:
-    """Read one run from both sources.
+    """Read one run from both sources. A reference (`tinker://<run>/…`) means its run, where no run is called so.
 
     Raises:
-        NotFoundError: both could be asked and neither knows the run.
+        NotFoundError: both could be asked and neither knows the run, or no run may be called so.
         LiveDataUnavailableError: neither can be asked, or Redis is out and history does not know the run.
     """
+    try:
+        return _sources_of(run_id)
+    except NotFoundError:
+        meant = wire.checked_run_id(run_id)
+        if meant is None or meant == run_id:
+            raise
+        return _sources_of(meant)
+
+
+def _sources_of(run_id: str) -> RunSources:
+    if not wire.is_run_id(run_id):  # another run's samples, or a text that PostgreSQL refuses
+        raise NotFoundError(f"There is no run {run_id[: wire.RUN_ID_LIMIT]!r}.")
     live = or_none_where_live_is_out(lambda: readers.read_run(run_id))
     sources = RunSources(run_id, live, None)
     try:

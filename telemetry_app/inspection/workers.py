@@ -72,11 +72,17 @@ def known_worker(worker: str, *, now: float) -> KnownWorker:
     """Return one worker.
 
     Raises:
-        NotFoundError: no source that could be asked knows it.
+        NotFoundError: both sources could be asked and neither knows it.
+        LiveDataUnavailableError, HistoryUnavailableError: the one that could be asked does not know it.
     """
-    for found in known_workers(now=now).workers:
+    answer = known_workers(now=now)
+    for found in answer.workers:
         if found.record.worker == worker:
             return found
+    if not answer.live:
+        raise LiveDataUnavailableError(f"Redis can't be read, and history has no worker {worker!r}.")
+    if not answer.has_history:
+        raise HistoryUnavailableError(f"PostgreSQL can't be read, and Redis has no worker {worker!r}.")
     raise NotFoundError(f"There is no worker {worker!r}.")
 
 
