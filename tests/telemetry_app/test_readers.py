@@ -127,7 +127,7 @@ def test_step_times_that_cannot_be_used_are_left_out(writer):
     assert readers.read_run(RUN).step_times == [START]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 @given(elements=st.lists(st.binary(max_size=60), min_size=1, max_size=10))
 def test_no_bytes_in_a_list_crash_the_reader(writer, elements):
     writer.client.flushdb()
