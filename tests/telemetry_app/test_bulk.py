@@ -1,0 +1,85 @@
+"""Many rows in one statement, each once."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from telemetry_app import bulk, rows
+from telemetry_app.models import Operation
+from tests.support.records import START, op
+
+pytestmark = pytest.mark.django_db
+
+
+def insert(*records):
+    values = [rows.operation_row(record, 0) for record in records]
+    with transaction.atomic():
+        return bulk.insert_once(
+            Operation, rows.OPERATION_COLUMNS, values, owner="run_id", returning=("record_id", "status")
+        )
+
+
+def stored():
+    return sorted(Operation.objects.values_list("record_id", flat=True))
+
+
+def test_rows_are_stored_and_those_inserted_returned():
+    assert insert(op(at=START, id="w:1"), op(at=START, id="w:2", status="failed")) == [
+        ("w:1", "succeeded"), ("w:2", "failed"),
+    ]  # fmt: skip
+    assert stored() == ["w:1", "w:2"]
+
+
+def test_no_rows_are_no_statement():
+    assert insert() == []
+
+
+def test_a_row_that_is_stored_is_left_as_it_is():
+    insert(op(at=START, id="w:1", tokens=1))
+    assert insert(op(at=START, id="w:1", tokens=2), op(at=START, id="w:2")) == [("w:2", "succeeded")]
+    assert Operation.objects.get(record_id="w:1").tokens == 1
+
+
+def test_a_row_twice_in_one_call_is_stored_once():
+    record = op(at=START, id="w:1")
+    assert insert(record, record) == [("w:1", "succeeded")]
+
+
+@pytest.mark.parametrize("days", [-1, 0, 1])
+def test_a_record_that_comes_again_within_a_day_is_the_same(days):
+    insert(op(at=START, id="w:1"))
+    assert insert(op(at=START + days * 86_400 * 0.9 + 5, id="w:1")) == []
+
+
+def test_an_id_that_another_run_has_is_another_record():
+    insert(op(at=START, id="w:1"))
+    assert insert(op(at=START, id="w:1", run_id="run-b")) == [("w:1", "succeeded")]
+
+
+@pytest.mark.parametrize("text", ["a\tb\nc\\.", "\\N", "läuft 🚀", "'; DROP TABLE x; --", "{}", '"', ""])
+def test_any_text_is_stored_as_it_is(text):
+    insert(op(at=START, error_type=text, metrics={"loss": 1.5}, nonfinite={"kl": "nan"}))
+    row = Operation.objects.get()
+    assert (row.error_type, row.metrics, row.nonfinite) == (text, {"loss": 1.5}, {"kl": "nan"})
+
+
+def test_a_call_that_fails_leaves_nothing_behind():
+    bad = rows.operation_row(op(at=START, id="w:2"), -1)
+    good = rows.operation_row(op(at=START, id="w:1"), 0)
+    with pytest.raises(IntegrityError, match="step"), transaction.atomic():
+        bulk.insert_once(Operation, rows.OPERATION_COLUMNS, [good, bad], owner="run_id", returning=("id",))
+    assert stored() == []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'staging_%'")
+        assert cursor.fetchone()[0] == 0
+
+
+def test_a_row_reads_back_as_the_record_it_was_made_of():
+    record = op(
+        at=START, step=0, role="trainer", enqueued_at=START - 9, queue_seconds=2.5, started_at=START - 5,
+        elapsed_seconds=5.0, metrics={"loss:sum": 1.5}, nonfinite={"grad_norm": "nan"}, tokens=100, datums=4,
+        batch="b1", trace_id="t", span_id="s", status="failed", error_type="ValueError", error_category="user",
+    )  # fmt: skip
+    insert(record)
+    assert rows.records_of(Operation.objects.all()) == [record]

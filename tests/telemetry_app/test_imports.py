@@ -1,0 +1,136 @@
+"""Imports point one way: from the contract, through reading and grouping, to what is shown."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("workers_client", "telemetry_app", "openrl_site", "examples")
+CONTRACT = ("workers_client.wire", "workers_client.wire_values", "workers_client.wire_worker", "workers_client.codec",
+            "workers_client.exceptions")  # fmt: skip
+PURE = ("grouping", "step_numbers", "health", "run_state", "rates", "ledger_totals")
+SHOWN = ("telemetry_app.tasks", "telemetry_app.api", "telemetry_app.admin")
+
+
+def imports_of(source: str, package: str) -> set[str]:
+    """Return the full names that a module's source imports, also inside of functions; `from a import b` is `a.b`."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = [] if not node.level else parents[: len(parents) - node.level + 1]
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {f"{module}.{alias.name}" for alias in node.names}
+    return found - {name for name in found if name.startswith("__future__")}
+
+
+def modules() -> dict[str, set[str]]:
+    """Return the imports of every module of the project by its name."""
+    found = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            parent = name if parts[-1] == "__init__" else name.rpartition(".")[0]
+            found[name] = imports_of(path.read_text(encoding="utf-8"), parent)
+    return found
+
+
+MODULES = modules()
+
+
+def is_within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def is_standard(name: str) -> bool:
+    return name.split(".")[0] in sys.stdlib_module_names
+
+
+def of_package(package: str) -> list[str]:
+    return sorted(name for name in MODULES if is_within(name, package))
+
+
+def test_imports_are_found_wherever_they_stand():
+    source = "import a.b, c\nfrom d.e import f\ndef g():\n    from .h import i\n    from .. import j\n"
+    assert imports_of(source, "p.q") == {"a.b", "c", "d.e.f", "p.q.h.i", "p.j"}
+
+
+def test_the_modules_are_there():
+    assert {f"telemetry_app.{name}" for name in (*PURE, "readers", "snapshots", "tasks")} <= set(MODULES)
+    assert set(CONTRACT) <= set(MODULES)
+
+
+@pytest.mark.parametrize("module", of_package("workers_client"))
+def test_the_client_needs_redis_and_the_standard_library_alone(module):
+    allowed = ("workers_client", "redis", "msgspec")  # msgspec where it is installed
+    assert [name for name in MODULES[module] if not is_standard(name) and not is_within(name, *allowed)] == []
+
+
+@pytest.mark.parametrize("module", CONTRACT)
+def test_the_contract_needs_nothing_of_the_client(module):
+    ours = [name for name in MODULES[module] if is_within(name, "workers_client")]
+    allowed = [*CONTRACT, *(f"workers_client.{name.rpartition('.')[2]}" for name in CONTRACT)]
+    assert [name for name in ours if not is_within(name, *allowed)] == []
+    assert [name for name in MODULES[module] if is_within(name, "redis")] == []
+
+
+@pytest.mark.parametrize("module", [f"telemetry_app.{name}" for name in PURE])
+def test_pure_modules_need_the_contract_and_each_other_alone(module):
+    allowed = (*CONTRACT, *(f"telemetry_app.{name}" for name in PURE))
+    assert [name for name in MODULES[module] if not is_standard(name) and not is_within(name, *allowed)] == []
+
+
+@pytest.mark.parametrize("module", [f"telemetry_app.{name}" for name in PURE])
+def test_pure_modules_read_no_clock(module):
+    assert [name for name in MODULES[module] if is_within(name, "time", "datetime")] == []
+
+
+def test_the_readers_need_the_redis_client_and_the_contract_alone():
+    allowed = (*CONTRACT, "redis", "django_redis", "telemetry_app.exceptions")
+    imports = MODULES["telemetry_app.readers"]
+    assert [name for name in imports if not is_standard(name) and not is_within(name, *allowed)] == []
+
+
+@pytest.mark.parametrize("module", [name for name in of_package("telemetry_app") if name != "telemetry_app.readers"])
+def test_the_readers_are_the_one_way_to_redis(module):
+    assert [name for name in MODULES[module] if is_within(name, "redis", "django_redis")] == []
+
+
+@pytest.mark.parametrize("module", [name for name in of_package("telemetry_app") if not is_within(name, *SHOWN)])
+def test_nothing_below_imports_what_is_shown_or_scheduled(module):
+    assert [name for name in MODULES[module] if is_within(name, *SHOWN)] == []
+
+
+@pytest.mark.parametrize("module", ["telemetry_app.snapshots", "telemetry_app.facts", "telemetry_app.models"])
+def test_what_is_kept_knows_nothing_of_answers(module):
+    assert [name for name in MODULES[module] if is_within(name, "telemetry_app.inspection")] == []
+
+
+@pytest.mark.parametrize("module", of_package("telemetry_app.inspection"))
+def test_answers_take_no_snapshots(module):
+    assert [name for name in MODULES[module] if is_within(name, "telemetry_app.snapshots", "telemetry_app.bulk")] == []
+
+
+@pytest.mark.parametrize("module", of_package("telemetry_app"))
+def test_the_application_knows_neither_the_site_nor_the_examples(module):
+    assert [name for name in MODULES[module] if is_within(name, "openrl_site", "examples", "tests")] == []
+
+
+@pytest.mark.parametrize("module", of_package("telemetry_app"))
+def test_the_application_uses_the_clients_contract_alone(module):
+    assert [
+        name for name in MODULES[module] if is_within(name, "workers_client") and not is_within(name, *CONTRACT)
+        and name not in CONTRACT
+    ] == []  # fmt: skip
+
+
+@pytest.mark.parametrize("module", of_package("examples"))
+def test_the_examples_know_nothing_of_the_site(module):
+    assert [name for name in MODULES[module] if is_within(name, "telemetry_app", "openrl_site", "django")] == []
