@@ -69,6 +69,10 @@ class Ours:
     def drain(self) -> None:
         self.recorder.flush(30)
 
+    def close(self) -> None:
+        """End the thread."""
+        self.recorder.close(0.5)
+
 
 class OpenTelemetrySpan:
     """A span with attributes, ended into a batch processor whose exporter does nothing."""
@@ -85,6 +89,8 @@ class OpenTelemetrySpan:
         with self.tracer.start_as_current_span(command["op"]) as span:
             span.set_attribute("run_id", command["model_id"])
             span.set_attribute("request_id", command["request_id"])
+            span.set_attribute("role", "trainer")
+            span.set_attribute("status", "succeeded")
             for name, value in result["metrics"].items():
                 span.set_attribute(name, value)
 
@@ -142,6 +148,11 @@ class AwaitedWrite:
 
     def drain(self) -> None:
         """It is sent already."""
+
+    def close(self) -> None:
+        """End the connection."""
+        self.loop.run_until_complete(self.client.aclose())
+        self.loop.close()
 
 
 class _NoExporter(SpanExporter):

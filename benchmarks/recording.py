@@ -10,22 +10,20 @@ import argparse
 import gc
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import redis
 
 from benchmarks.contenders import AwaitedWrite, Contender, OpenTelemetrySpan, Ours, PrometheusClient, TupleAppend
-from openrl_site.embedded_redis import EmbeddedRedis
-from tests.support.tcp_proxy import TcpProxy
+from benchmarks.redis_server import RedisServer, running_redis
 from workers_client import codec, wire
 
 BLOCK = 500  # calls timed at once
 SINGLE_CALLS = 20_000
 FLUSH_RECORDS = 40_000
+LOOP_SECONDS = 2.0
 
 
 def main() -> None:
@@ -33,16 +31,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="script/benchmark", description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory() as folder:
-        server = EmbeddedRedis(Path(folder))
-        server.start()
-        try:
-            with TcpProxy(str(server.socket)) as proxy:
-                print_one_op(server.url, rounds)
-                print_training_loop(server.url, proxy, rounds)
-                print_flush(server.url, rounds)
-        finally:
-            server.stop()
+    with running_redis() as server:
+        print_one_op(server.url, rounds)
+        print_training_loop(server, rounds)
+        print_flush(server.url, rounds)
 
 
 # --- One op ---------------------------------------------------------------------------------------------------
@@ -97,18 +89,31 @@ def _ratio(own: Sequence[float], other: Sequence[float]) -> float:
 
 
 # --- A training loop ------------------------------------------------------------------------------------------
-def print_training_loop(url: str, proxy: TcpProxy, rounds: int) -> None:
-    """Print how much of a training loop's speed is lost, with Redis well and with Redis that never answers."""
+def print_training_loop(server: RedisServer, rounds: int) -> None:
+    """Print how much of a training loop's time is spent in recording, with Redis well and with Redis that hangs."""
     print("\n### What a training loop loses\n")
     print("| contender | op | Redis | of the loop's time in recording |\n|---|---|---|---:|")
     for mode in ("well", "hung"):
-        proxy.mode = "pass" if mode == "well" else "swallow"
-        target = url if mode == "well" else proxy.url
         for op_seconds, name in ((0.002, "2 ms"), (0.0002, "0.2 ms")):
-            for contender in (Ours(target), AwaitedWrite(target)):
-                shares = [_share_in_recording(contender, op_seconds) for _ in range(rounds)]
-                print(f"| {contender.name} | {name} | {mode} | {100 * statistics.median(shares):.2f} % |")
-    proxy.mode = "pass"
+            for kind in (Ours, AwaitedWrite):
+                share = _median_share(server, kind, op_seconds, rounds, is_hung=mode == "hung")
+                print(f"| {kind.name} | {name} | {mode} | {100 * share:.2f} % |")
+
+
+def _median_share(
+    server: RedisServer, kind: type[Ours] | type[AwaitedWrite], op_seconds: float, rounds: int, *, is_hung: bool
+) -> float:
+    contender = kind(server.url)
+    contender.record(0)
+    contender.drain()
+    if is_hung:
+        server.freeze()
+    try:
+        return statistics.median(_share_in_recording(contender, op_seconds) for _ in range(rounds))
+    finally:
+        server.thaw()
+        contender.drain()
+        contender.close()
 
 
 def _share_in_recording(contender: Contender, op_seconds: float) -> float:
@@ -117,7 +122,7 @@ def _share_in_recording(contender: Contender, op_seconds: float) -> float:
     started = time.perf_counter()
     inside = 0.0
     number = 0
-    while time.perf_counter() - started < 0.7:
+    while time.perf_counter() - started < LOOP_SECONDS:
         work()
         before = time.perf_counter()
         contender.record(number)

@@ -11,11 +11,6 @@ from typing import Any
 
 from workers_client.exceptions import MalformedRecordError
 
-try:
-    import msgspec
-except ImportError:  # the client's one dependency is redis-py
-    msgspec = None  # type: ignore[assignment]
-
 __all__ = ["decode_object", "encode_object"]
 
 
@@ -23,8 +18,33 @@ def _encode_with_json(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-_encode = _encode_with_json if msgspec is None else msgspec.json.Encoder().encode
-_decode = None if msgspec is None else msgspec.json.Decoder().decode
+def _decode_with_json(raw: bytes | str) -> Any:
+    return json.loads(raw)
+
+
+def _load_msgspec() -> Any:
+    """Return msgspec, or None: the client's one dependency is redis-py. Loaded late: it takes longer than the rest."""
+    try:
+        import msgspec
+    except ImportError:
+        return None
+    return msgspec
+
+
+def _encode(fields: dict[str, Any]) -> bytes:
+    """Stand in for the encoder until the first call."""
+    global _encode
+    msgspec = _load_msgspec()
+    _encode = _encode_with_json if msgspec is None else msgspec.json.Encoder().encode
+    return _encode(fields)
+
+
+def _decode(raw: bytes | str) -> Any:
+    """Stand in for the fast decoder until the first call; raises ValueError where there is none."""
+    global _decode
+    msgspec = _load_msgspec()
+    _decode = _decode_with_json if msgspec is None else msgspec.json.Decoder().decode
+    return _decode(raw)
 
 
 def encode_object(fields: dict[str, Any]) -> bytes:
@@ -45,11 +65,10 @@ def decode_object(raw: bytes | str) -> dict[str, Any]:
 
 
 def _decode_any(raw: bytes | str) -> Any:
-    if _decode is not None:
-        try:
-            return _decode(raw)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            pass  # numbers beyond a double and bare NaN: the standard library takes them
+    try:
+        return _decode(raw)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        pass  # numbers beyond a double and bare NaN: the standard library takes them
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from workers_client import wire
-from workers_client.wire_values import TEXT_LIMIT, instant, text
+from workers_client.wire_values import LAST_INSTANT, TEXT_LIMIT, instant, text
 
 FAILURE_TYPE = "RequestFailedResponse"
 ENVELOPE_SIZE = 5  # entries of OpenRL's envelope: op, request_id, model_id, trace_context, payload
@@ -54,13 +54,14 @@ def command_ids(command: Any) -> CommandIds:
 
 def trace_fields(trace_context: Any, started_at: float) -> dict[str, Any]:
     """Return the fields of a record that come from a command's trace context: queue time and trace."""
-    if not isinstance(trace_context, Mapping):
+    if type(trace_context) is not dict and not isinstance(trace_context, Mapping):
         return {}
     fields: dict[str, Any] = {}
-    enqueued_at = _stamp(trace_context.get(wire.ENQUEUED_AT_ENTRY))
+    stamp = trace_context.get(wire.ENQUEUED_AT_ENTRY)
+    enqueued_at = None if stamp is None else _stamp(stamp)
     if enqueued_at is not None:
         fields["enqueued_at"] = enqueued_at
-        fields["queue_seconds"] = max(0.0, round(started_at - enqueued_at, 6))
+        fields["queue_seconds"] = max(0.0, int((started_at - enqueued_at) * 1e6) / 1e6)
     parent = trace_context.get("traceparent")
     if isinstance(parent, str) and len(parent) <= _TRACEPARENT_LIMIT:
         parts = parent.split("-")
@@ -108,6 +109,7 @@ _COMMAND_FIELDS = (
     "request_id", "op", "operation", "model_id", "trace_context", "payload", "logical_run_id", "adapter_id", "lora_id",
     "forward_only",
 )  # fmt: skip
+_STAMP_LIMIT = 32  # characters
 _TRACEPARENT_LIMIT = 128  # characters; 55 in version 00
 
 
@@ -125,9 +127,10 @@ def _is_forward_only(command: Mapping[str, Any]) -> bool:
 
 def _stamp(value: Any) -> float | None:
     """Return the unix time of a stamp: trace_context maps strings to strings."""
-    if isinstance(value, str) and len(value) <= 32:
+    if type(value) is str and len(value) <= _STAMP_LIMIT:
         try:
-            return instant(float(value))
+            at = float(value)
         except ValueError:
             return None
+        return at if 0 < at <= LAST_INSTANT else None
     return instant(value)

@@ -9,7 +9,6 @@ import logging
 import math
 import os
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from workers_client import wire
 from workers_client.exceptions import ConfigurationError
@@ -51,8 +50,8 @@ def make_config(
     _require_positive("socket_timeout", socket_timeout)
     _require_positive("max_records", max_records)
     _require_positive("max_bytes", max_bytes)
-    if redis_url is not None and urlsplit(redis_url).scheme not in REDIS_SCHEMES:
-        raise ConfigurationError(f"redis_url={redis_url!r} must start with redis://, rediss:// or unix://.")
+    if redis_url is not None and not _is_redis_url(redis_url):
+        raise ConfigurationError("redis_url must start with redis://, rediss:// or unix://.")  # it may hold a password
     return Config(
         role=str(role),
         redis_url=redis_url or _environment_url(),
@@ -80,10 +79,14 @@ def _environment_url() -> str | None:
     url = os.environ.get("REDIS_URL", "").strip()
     if not url:
         return None
-    if urlsplit(url).scheme not in REDIS_SCHEMES:
+    if not _is_redis_url(url):
         logger.warning("REDIS_URL must start with redis://, rediss:// or unix://; nothing is recorded")
         return None
     return url
+
+
+def _is_redis_url(url: str) -> bool:
+    return isinstance(url, str) and url.partition("://")[0] in REDIS_SCHEMES and "://" in url
 
 
 def _require_positive(name: str, value: float) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workers_client.operation import Operation
 
 EVENTS_BEFORE_WAKE = 5_000  # events that wait for the fold: more of them wake the flush thread early
-EVENTS_BEFORE_HELP = 10_000  # more of them, and each hook folds a few: memory stays bounded where the thread starves
+EVENTS_BEFORE_HELP = 20_000  # more of them, and each hook folds a few: memory stays bounded where the thread starves
 HELP_EVENTS = 8  # events that one hook folds
 HOOK_COSTS_KEPT = 512
 

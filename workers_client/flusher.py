@@ -7,7 +7,6 @@ number, until Redis answers; what comes meanwhile waits in the bounded buffer. H
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from workers_client import exits, wire
-from workers_client.flush import FLUSH_BYTES, FLUSH_RECORDS, Flush, add_records, add_worker
+from workers_client.flush import FLUSH_BYTES, FLUSH_RECORDS, Flush, add_records, add_worker, yield_to_host
 from workers_client.log_limiter import LogLimiter
 from workers_client.transport import Transport, load_redis
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 BACK_OFF_SECONDS = 0.5  # after the first failure; doubles
 BACK_OFF_LIMIT_SECONDS = 5.0
-_jitter = random.Random()  # of our own: a draw from the host's would change what its seed gives
 START_AGAIN_SECONDS = 1.0  # after a thread could not be started
+FOLD_EVENTS = 64  # events folded at once while nobody waits; see `yield_to_host`
 LOOK_SECONDS = 0.5  # a caller that waits looks so often whether the thread still lives
 NEXT_TRY_SECONDS = 0.2  # between two tries at least, however often one is asked for
 BETWEEN_FLUSHES_SECONDS = 0.001  # of a backlog: lets the host and other clients of Redis in
@@ -152,7 +151,7 @@ class Flusher:
                 is_sent = False
             else:
                 tried_at = now
-                is_sent = self._try()
+                is_sent = self._try(is_patient=not requests)
                 next_at = time.monotonic() + self._pause(is_asked=not is_sent and bool(requests))
             if is_sent:
                 for request in requests:
@@ -163,11 +162,11 @@ class Flusher:
                 return
             requests = [] if is_sent else [request for request in requests if request.deadline > now]
 
-    def _try(self) -> bool:
-        """Send all there is; whatever goes wrong costs this try alone."""
+    def _try(self, *, is_patient: bool) -> bool:
+        """Send all there is; whatever goes wrong costs this try alone. Patient where nobody waits."""
         try:
             with self._send_lock:
-                return self._send_all(None)
+                return self._send_all(None, is_patient=is_patient)
         except Exception as error:  # noqa: BLE001 - the outermost line of the thread: counted, logged, and on
             self._core.count_error()
             self._failures += 1
@@ -189,42 +188,53 @@ class Flusher:
 
     def _must_send(self) -> bool:
         """Fold; return whether a whole flush waits and Redis answered the last one."""
-        with self._core.fold_lock:
-            self._core.fold_events()
+        self._fold_patiently()
         return not self._failures and len(self._core.fold.records) >= self._max_records
+
+    def _fold_patiently(self) -> None:
+        """Fold what waits, a little at a time."""
+        core = self._core
+        for _ in range(len(core.events) // FOLD_EVENTS):
+            with core.fold_lock:
+                core.fold_events(FOLD_EVENTS)
+            yield_to_host()
+        with core.fold_lock:
+            core.fold_events()
 
     def _pause(self, *, is_asked: bool) -> float:
         """Return the seconds to the next flush: the interval less up to a tenth, or the back-off with jitter."""
         if not self._failures:
-            return self._interval_seconds * _jitter.uniform(0.9, 1.0)
+            return self._interval_seconds * _jitter(0.9)
         back_off = min(BACK_OFF_LIMIT_SECONDS, BACK_OFF_SECONDS * 2.0 ** min(self._failures - 1, 10))
         if is_asked:
             back_off = BACK_OFF_SECONDS  # somebody waits for it
-        return back_off * _jitter.uniform(0.5, 1.0)
+        return back_off * _jitter(0.5)
 
     # --- One flush --------------------------------------------------------------------------------------------
-    def _send_all(self, deadline: float | None) -> bool:
+    def _send_all(self, deadline: float | None, *, is_patient: bool = False) -> bool:
         """Send flush after flush until what was recorded before is sent; a heartbeat goes out in any case.
 
         A flush kept from an earlier try goes first, and never counts as the one that was asked for.
         """
         core = self._core
+        if is_patient:
+            self._fold_patiently()
         with core.fold_lock:
             core.fold_events()
             newest = core.fold.newest_number
         is_fresh = False
         while not is_fresh or core.fold.records.has_before(newest):
             is_fresh = self._kept is None
-            if (deadline is not None and time.monotonic() >= deadline) or not self._send_one(deadline):
+            if (deadline is not None and time.monotonic() >= deadline) or not self._send_one(deadline, is_patient):
                 return False
             time.sleep(BETWEEN_FLUSHES_SECONDS)
         return True
 
-    def _send_one(self, deadline: float | None) -> bool:
+    def _send_one(self, deadline: float | None, is_patient: bool) -> bool:
         core = self._core
         started = time.monotonic()
         try:
-            flush = self._kept or self._make()
+            flush = self._kept or self._make(is_patient)
             self._kept = flush
             guard = wire.flush_guard_key(core.worker)
             applied = self._transport.apply(guard, flush.number, flush.commands, deadline=deadline)
@@ -239,7 +249,7 @@ class Flusher:
         core.flush_applied(flush, applied, seconds=time.monotonic() - started)
         return True
 
-    def _make(self) -> Flush:
+    def _make(self, is_patient: bool) -> Flush:
         """Number the next flush and encode it. Asks Redis for the step base of runs seen for the first time.
 
         Raises:
@@ -258,7 +268,12 @@ class Flusher:
             taken = core.take(max_records=self._max_records, max_bytes=self._max_bytes)
         self._number += 1
         flush = Flush(self._number)
-        add_records(flush, taken.records, core.refuse)
+        add_records(flush, taken.records, core.refuse, is_patient=is_patient)
         flush.commands += taken.total_commands
         add_worker(flush, taken.worker_record, taken.runs)
         return flush
+
+
+def _jitter(lowest: float) -> float:
+    """Return a factor between `lowest` and 1. Not of `random`: a draw would change what the host's seed gives."""
+    return lowest + (1 - lowest) * (time.perf_counter_ns() // 64 % 1_000) / 1_000

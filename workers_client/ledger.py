@@ -23,6 +23,7 @@ FIELDS_SIZE = 1_500  # bytes a small record takes in memory, about
 
 # Marks of a request; each is counted once.
 _ENQUEUED, _POPPED, _RAN, _ANSWERED, _DELIVERED, _SAMPLED = 1, 2, 4, 8, 16, 32
+_FAILED = wire.Status.FAILED.value
 _pending: Callable[[tuple[Any, ...]], Pending] = partial(tuple.__new__, Pending)  # half the cost of Pending(...)
 
 
@@ -154,7 +155,7 @@ class Fold:
         if at > totals.last_activity_at:
             totals.last_activity_at = at
         self.last_progress_at = at
-        is_failed = error is not None and error.status == wire.Status.FAILED.value
+        is_failed = error is not None and error.status == _FAILED
         if is_failed:
             totals.counts["failed"] = totals.counts.get("failed", 0) + 1
         if operation == wire.SAMPLE:
@@ -263,7 +264,7 @@ class Fold:
     def _add_run(self, run_id: str) -> RunTotals:
         if len(self.runs) >= RUNS_LIMIT:
             self._forget_runs()
-        totals = self.runs[run_id] = RunTotals(run_id)
+        totals = self.runs[run_id] = RunTotals(run_id, self.worker)
         return totals
 
     def _forget_runs(self) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _CANCELLED = ErrorWords(wire.Status.CANCELLED.value, "CancelledError")
 _CANCELLATIONS = {"CancelledError", "Cancelled"}  # of asyncio, concurrent.futures and trio, none of them imported here
-_COST_MASK = 0x1E  # the cost of a hook is measured where the number of waiting events has none of these bits set
+_COST_MASK = 0x7E  # the cost of a hook is measured where the number of waiting events has none of these bits set
 # The op of this context, set where another op runs at the same time.
 _op_of_context: ContextVar[Operation | None] = ContextVar("workers_client_operation", default=None)
 # Without a global interpreter lock, two threads could both find that nothing else runs.
@@ -45,7 +45,7 @@ class Operation:
     """
 
     __slots__ = (
-        "_clock", "_command", "_recorder", "_replaced", "_result", "_token", "_work", "_worker", "started_at",
+        "_clock", "_command", "_recorder", "_replaced", "_result", "_token", "_work", "started_at",
     )  # fmt: skip
     _clock: float
     _command: Any
@@ -54,7 +54,6 @@ class Operation:
     _result: Any
     _token: Token[Operation | None] | None
     _work: tuple[Any, Any, Any] | None
-    _worker: str
     started_at: float
 
     def finish(self, result: Any, *, tokens: Any = None, datums: Any = None, batch: Any = None) -> None:
@@ -69,7 +68,6 @@ class Operation:
 
     def __enter__(self) -> Operation:
         core = self._recorder._core
-        self._worker = core.worker
         if core.current is None and HAS_GIL:
             core.current = self
         else:
@@ -159,14 +157,15 @@ class Operation:
 
     def _leave(self) -> bool:
         """Leave where other ops run at the same time; False where the parent of a fork entered: it is its to record."""
-        core = self._recorder._core
-        if self._token is not None:
-            try:
-                _op_of_context.reset(self._token)
-            except ValueError:  # left in another context than it was entered in
-                _op_of_context.set(None)
-        core.others.pop(self, None)
-        return self._worker == core.worker
+        others = self._recorder._core.others
+        if self._token is None or self not in others:
+            return False  # a fork empties both places where an op of this process stands
+        try:
+            _op_of_context.reset(self._token)
+        except ValueError:  # left in another context than it was entered in
+            _op_of_context.set(None)
+        others.pop(self, None)
+        return True
 
     def _read(self, result: Any, kind: type[BaseException] | None) -> tuple[dict[Any, Any] | None, Any]:
         """Return the metrics, and how the op failed, of a result that is not the common one."""

@@ -12,6 +12,9 @@ Command = tuple[Any, ...]
 VALUES_PER_COMMAND = 1_000  # Lua can unpack some 8,000 arguments
 
 
+_INSTANTS = {name: f"last_{name}_at" for name in wire.LEDGER_COUNTS}
+
+
 class RunTotals:
     """What is counted of one run and not yet taken into a flush, and the run's steps as this worker knows them.
 
@@ -21,11 +24,12 @@ class RunTotals:
 
     __slots__ = (
         "counts", "instants", "last_activity_at", "operations_key", "run_id", "samples_key", "sampling", "step_times",
-        "steps_added", "steps_base", "steps_known", "steps_own",
+        "steps_added", "steps_base", "steps_known", "steps_own", "worker",
     )  # fmt: skip
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, worker: str) -> None:
         self.run_id = run_id
+        self.worker = worker
         self.operations_key = wire.operations_key(run_id)
         self.samples_key = wire.samples_key(run_id)
         self.counts: dict[str, int] = {}
@@ -44,7 +48,7 @@ class RunTotals:
     def count(self, name: str, at: float) -> None:
         """Count one request and keep the newest instant."""
         self.counts[name] = self.counts.get(name, 0) + 1
-        instant = f"last_{name}_at"
+        instant = _INSTANTS[name]
         if at > self.instants.get(instant, 0.0):
             self.instants[instant] = at
         if at > self.last_activity_at:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,16 +28,16 @@ class Identity:
 
     role: str
     parent: str | None = None
-    host: str = field(default_factory=socket.gethostname)
+    host: str = field(default_factory=lambda: _host_name())
     pid: int = field(default_factory=os.getpid)
     started_at: float = field(default_factory=time.time)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @cached_property
     def worker(self) -> str:
-        """`<role>-<pod or host>-<pid>-<start, hex>`; the start in microseconds."""
+        """`<role>-<pod or host>-<pid>-<start, hex>`; the start in milliseconds."""
         place = self.environment.get("POD_NAME") or self.host
-        return f"{self.role}-{place}-{self.pid}-{int(self.started_at * 1e6):x}"
+        return f"{self.role}-{place}-{self.pid}-{int(self.started_at * 1e3):x}"
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -60,6 +59,14 @@ class Identity:
             "versions": installed_versions(),
             **{name: value for name, value in named.items() if value},
         }
+
+
+def _host_name() -> str:
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import socket  # loads more than the rest of this package
+
+    return socket.gethostname()
 
 
 def worker_fields(core: Core, now: float) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""What `pip install .` gives: `workers_client` alone, typed, with redis-py as its one dependency, quick to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import tomllib
+
+from tests.support.workers import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+IMPORT_TIMES = """
+import subprocess, sys, time
+def seconds(line):
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-S", "-c", line], check=True)
+    return time.perf_counter() - started
+prepare = "import sys; sys.path[:0] = {path!r}; "
+lines = (prepare, prepare + "import workers_client", prepare + "import redis")
+pairs = [[seconds(line) for line in lines] for _ in range(5)]
+ours, peers = [sorted(pair[place] - pair[0] for pair in pairs)[2] for place in (1, 2)]
+print(ours / peers)
+"""
+
+
+def test_the_package_is_the_client_alone_and_typed() -> None:
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert built["packages"] == ["workers_client"]
+    assert built["package-data"]["workers_client"] == ["py.typed"]
+    assert (ROOT / "workers_client" / "py.typed").exists()
+
+
+def test_redis_is_the_one_dependency() -> None:
+    assert [name.split(">")[0] for name in PROJECT["dependencies"]] == ["redis"]
+    assert PROJECT["requires-python"] == ">=3.10"
+
+
+def test_nothing_but_the_standard_library_and_redis_is_needed() -> None:
+    # Everything else that is installed is hidden; msgspec, which is used where it is installed, with it.
+    source = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['msgspec', 'django', 'numpy', 'celery', 'psycopg', 'hiredis']))\n"
+        "import workers_client, workers_client.wire_worker\n"
+        "from workers_client.codec import encode_object\n"
+        "print(encode_object({'a': 1.5}))"
+    )
+    done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == repr(b'{"a":1.5}')
+
+
+def test_importing_costs_a_small_part_of_importing_redis() -> None:
+    path = [str(ROOT), *(entry for entry in sys.path if entry.endswith("site-packages"))]
+    source = IMPORT_TIMES.replace("{path!r}", repr(path))
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.5
