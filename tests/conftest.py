@@ -14,6 +14,10 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("suite", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is for a run in the background of a shell; worker processes of tests would inherit it and never see Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture
 def redis_url() -> str:
