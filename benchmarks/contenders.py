@@ -31,6 +31,24 @@ class Contender(Protocol):
         """Empty what was recorded, outside of the timing."""
 
 
+class Nothing:
+    """An empty call: what the machine itself adds, other programs that take the processor included."""
+
+    name = "an empty call (the machine's own noise)"
+
+    def __init__(self, url: str) -> None:
+        """Take what the others take."""
+
+    def record(self, number: int) -> None:
+        """Do nothing."""
+
+    def drain(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class TupleAppend:
     """The limit: build a tuple of what is recorded and append it."""
 
@@ -164,4 +182,4 @@ class _NoExporter(SpanExporter):
         """Do nothing."""
 
 
-__all__ = ["AwaitedWrite", "Contender", "OpenTelemetrySpan", "Ours", "PrometheusClient", "TupleAppend"]
+__all__ = ["AwaitedWrite", "Contender", "Nothing", "OpenTelemetrySpan", "Ours", "PrometheusClient", "TupleAppend"]

@@ -16,7 +16,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import redis
 
-from benchmarks.contenders import AwaitedWrite, Contender, OpenTelemetrySpan, Ours, PrometheusClient, TupleAppend
+from benchmarks.contenders import (
+    AwaitedWrite,
+    Contender,
+    Nothing,
+    OpenTelemetrySpan,
+    Ours,
+    PrometheusClient,
+    TupleAppend,
+)
 from benchmarks.redis_server import RedisServer, running_redis
 from workers_client import codec, wire
 
@@ -24,6 +32,7 @@ BLOCK = 500  # calls timed at once
 SINGLE_CALLS = 20_000
 FLUSH_RECORDS = 40_000
 LOOP_SECONDS = 2.0
+LoopContender = type[Nothing] | type[Ours] | type[AwaitedWrite]
 
 
 def main() -> None:
@@ -95,13 +104,18 @@ def print_training_loop(server: RedisServer, rounds: int) -> None:
     print("| contender | op | Redis | of the loop's time in recording |\n|---|---|---|---:|")
     for mode in ("well", "hung"):
         for op_seconds, name in ((0.002, "2 ms"), (0.0002, "0.2 ms")):
-            for kind in (Ours, AwaitedWrite):
+            for kind in (Nothing, Ours, AwaitedWrite):
                 share = _median_share(server, kind, op_seconds, rounds, is_hung=mode == "hung")
                 print(f"| {kind.name} | {name} | {mode} | {100 * share:.2f} % |")
 
 
 def _median_share(
-    server: RedisServer, kind: type[Ours] | type[AwaitedWrite], op_seconds: float, rounds: int, *, is_hung: bool
+    server: RedisServer,
+    kind: type[Nothing] | type[Ours] | type[AwaitedWrite],
+    op_seconds: float,
+    rounds: int,
+    *,
+    is_hung: bool,
 ) -> float:
     contender = kind(server.url)
     contender.record(0)
