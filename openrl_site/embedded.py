@@ -50,8 +50,9 @@ class EmbeddedServers:
         return ["PostgreSQL" if server is self.postgres else "Redis" for server in ended]
 
     def stop(self) -> None:
-        """Stop what was started, Redis first."""
-        if self.redis is not None:
-            self.redis.stop()
-        if self.postgres is not None:
-            self.postgres.stop()
+        """Stop what was started, both at the same time."""
+        servers = [server for server in (self.redis, self.postgres) if server is not None]
+        for server in servers:
+            server.ask_to_end()
+        for server in servers:
+            server.stop()

@@ -22,6 +22,7 @@ from openrl_site.unprivileged import Identity, give_to, unprivileged_identity
 START_TIMEOUT_SECONDS = 60  # a long crash recovery included
 STOP_TIMEOUT_SECONDS = 4
 USER = "postgres"
+_FAST_SHUTDOWN = signal.SIGINT  # SIGTERM would wait until every client has left
 _START_ATTEMPTS = 3  # backends of a killed server may hold its shared memory for a moment
 
 
@@ -58,11 +59,15 @@ class EmbeddedPostgres:
         if not any(self._start_once(binaries, identity) for _ in range(_START_ATTEMPTS)):
             raise SetUpError(f"The embedded PostgreSQL did not start; its log, {self.log}, ends: {last_line(self.log)}")
 
+    def ask_to_end(self) -> None:
+        """Begin to stop the server, and return at once."""
+        if self._process is not None and self.is_running():
+            self._process.send_signal(_FAST_SHUTDOWN)
+
     def stop(self) -> None:
         """Stop the server; clients are disconnected, nothing committed is lost."""
         if self._process is not None:
-            # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for every client.
-            child_process.stop(self._process, signal.SIGINT, timeout_seconds=STOP_TIMEOUT_SECONDS)
+            child_process.stop(self._process, _FAST_SHUTDOWN, timeout_seconds=STOP_TIMEOUT_SECONDS)
             self._process = None
 
     def is_running(self) -> bool:
@@ -83,7 +88,7 @@ class EmbeddedPostgres:
         command += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with open_log(self.log) as log:
             self._process = child_process.start(
-                command, death_signal=signal.SIGINT, become=identity.become, output=log, env=_environment()
+                command, death_signal=_FAST_SHUTDOWN, become=identity.become, output=log, env=_environment()
             )
         if child_process.wait_until(self._answers, process=self._process, timeout_seconds=START_TIMEOUT_SECONDS):
             return True
@@ -136,7 +141,7 @@ class EmbeddedPostgres:
         if identity is None:
             return  # PostgreSQL itself checks whether anything of it still runs
         if str(self.data) in process_table.command_of(pid):
-            process_table.end(pid, identity, signal.SIGINT, timeout_seconds=STOP_TIMEOUT_SECONDS)
+            process_table.end(pid, identity, _FAST_SHUTDOWN, timeout_seconds=STOP_TIMEOUT_SECONDS)
         else:
             pid_file.unlink(missing_ok=True)
 

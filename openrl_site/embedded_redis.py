@@ -56,6 +56,11 @@ class EmbeddedRedis:
             self.stop()
             raise SetUpError(f"The embedded Redis did not start; its log, {self.log}, ends: {last_line(self.log)}")
 
+    def ask_to_end(self) -> None:
+        """Begin to stop the server, and return at once."""
+        if self._process is not None and self.is_running():
+            self._process.send_signal(signal.SIGTERM)
+
     def stop(self) -> None:
         """Stop the server; its append-only file is written out first."""
         if self._process is not None:

@@ -40,6 +40,11 @@ class FileLock:
             os.close(self._descriptor)
             self._descriptor = None
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether we hold the lock, shared or alone."""
+        return self._descriptor is not None
+
     def is_taken(self) -> bool:
         """Return whether another holder has the lock for itself."""
         if not self.path.exists():

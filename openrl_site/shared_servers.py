@@ -21,7 +21,7 @@ from openrl_site.server_keeper import EXIT_FAILED, KEEPER_LOCK, USERS_LOCK
 from openrl_site.server_logs import last_line
 
 START_TIMEOUT_SECONDS = 90
-STOP_TIMEOUT_SECONDS = 8
+STOP_TIMEOUT_SECONDS = 4.4  # a little more than the slower of the two servers has
 _POLL_SECONDS = 0.05
 # Commands that need neither server; starting them would only cost time.
 COMMANDS_WITHOUT_SERVERS = frozenset({"help", "version", "--help", "--version", "-h", "startapp", "collectstatic"})
@@ -51,7 +51,7 @@ class SharedServers:
             return self.external
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Waits for servers on their way down: their keeper holds the lock to the end.
-        if not self._users.take(shared=True, wait_seconds=STOP_TIMEOUT_SECONDS * 2):
+        if not self._users.take(shared=True, wait_seconds=4 * STOP_TIMEOUT_SECONDS):
             raise SetUpError(f"{self._users.path} is locked: the servers under {self.folder} do not stop.")
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
@@ -63,7 +63,7 @@ class SharedServers:
 
     def leave(self, *, stop: bool = False) -> None:
         """Give the hold up. The last user waits until the servers are down; `stop` takes them from all others."""
-        if len(self.external) == 2:
+        if not self._users.is_ours:
             return
         alone = self._users.take()  # turns our shared lock into the only one, where nobody else has one
         state = running_servers(self.folder)

@@ -84,6 +84,14 @@ def test_stop_takes_the_servers_from_everyone(tmp_path):
     assert _end_user(user) == 0
 
 
+def test_who_never_used_the_servers_stops_none(tmp_path):
+    servers = SharedServers(tmp_path)
+    servers.use()
+    SharedServers(tmp_path).leave(stop=True)
+    assert running_servers(tmp_path) != {}
+    servers.leave()
+
+
 def test_use_with_other_external_servers_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("DATABASE_URL", "postgresql://elsewhere/telemetry")
     with_external = SharedServers(tmp_path)
