@@ -41,6 +41,11 @@ def test_an_op_that_does_no_training_behind_the_newest_optim_step_belongs_to_tha
     assert list(group.operations) == [FORWARD_BACKWARD, OPTIM_STEP, operation]
 
 
+def test_a_tail_that_ended_early_by_another_clock_leaves_the_end_of_its_step():
+    records = [*step_of_ops(0, at=START), op("save_weights", at=START - 0.5, step=1)]
+    assert group_steps(records)[0].finished_at == START
+
+
 def test_a_tail_moves_the_end_of_its_step():
     records = [*step_of_ops(0, at=START), op("save_weights", at=START + 5, step=1)]
     assert group_steps(records)[0].finished_at == START + 5

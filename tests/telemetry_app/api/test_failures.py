@@ -78,6 +78,7 @@ def test_failures_of_two_runs_under_one_id_are_two(api, writer, now):
 def test_failures_of_two_runs_under_one_id_stand_on_two_pages(api, writer, now):
     writer.operations(*(op(at=now - 5, id="w:1", status="failed", run_id=run) for run in (RUN, "run-b", "run-c")))
     take_snapshot()
+    writer.client.flushdb()
     assert sorted(result["run_id"] for result in api.walk("/failures", page_size=1)) == [RUN, "run-b", "run-c"]
 
 

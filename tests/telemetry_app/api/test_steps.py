@@ -172,6 +172,14 @@ def test_records_that_no_store_holds_are_told(api, writer, now):
     assert (coverage["complete"], coverage["missing_records"], coverage["malformed"]) == (False, 6, 1)
 
 
+def test_a_malformed_record_makes_an_answer_incomplete_and_is_not_missing(api, writer, now):
+    put(writer, eventful_run(now), steps=8)
+    writer.ledger(recorded=34)
+    writer.raw_operations(RUN, "nonsense", active_at=now)
+    coverage = api.answer(STEPS)["coverage"]
+    assert (coverage["complete"], coverage["missing_records"], coverage["malformed"]) == (False, 0, 1)
+
+
 def test_an_answer_without_a_gap_is_complete(api, writer, now):
     put(writer, eventful_run(now), steps=8)
     writer.ledger(recorded=33)
