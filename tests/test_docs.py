@@ -149,7 +149,8 @@ def test_wire_page_names_the_allow_list_of_settings():
 
 # --- The API --------------------------------------------------------------------------------------------------
 def test_api_page_has_a_heading_for_every_endpoint():
-    patterns = {str(pattern.pattern) for pattern in urlpatterns} - {"<path:unknown>", ""}  # which answer all other paths
+    # Two patterns answer all paths that are no endpoint.
+    patterns = {str(pattern.pattern) for pattern in urlpatterns} - {"<path:unknown>", ""}
     endpoints = {re.sub(r"<path:\w+>", "{id}", pattern) for pattern in patterns}
     headings = set(re.findall(r"^## GET /(.+)$", page("api.md"), re.MULTILINE))
     assert headings == endpoints | {"healthz"}
