@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import DataError, IntegrityError, connection, models, transaction
@@ -157,6 +157,9 @@ def _take_run(live: readers.LiveRun, verdict: RunVerdict, summary: SnapshotSumma
     new_samples = _take_list(
         wire.samples_key(run.run_id), lambda raw: wire.parse_sample(raw, run_id=run.run_id), run, now
     )
+    # All before any row: who has written rows and then waits to make a partition blocks who makes one now.
+    _ensure_partitions(Operation, new_operations.records)
+    _ensure_partitions(Sample, new_samples.records)
     steps = run.steps_completed + count_unstamped_steps(new_operations.records)
     rows_written = _store_operations(run, new_operations.records, steps)
     rows_written += _store_samples(run, new_samples.records)
@@ -247,11 +250,13 @@ def _is_plausible(at: float, now: datetime) -> bool:
     return (now - OLDEST_RECORD).timestamp() <= at <= (now + NEWEST_RECORD).timestamp()
 
 
+def _ensure_partitions(model: type[models.Model], records: Sequence[wire.Record]) -> None:
+    partitions.ensure_days(model, {from_unix(record.at).date() for record in records})
+
+
 def _insert(
     model: type[models.Model], columns: Sequence[str], values: Sequence[tuple[Any, ...]], returning: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    at = columns.index("at")
-    partitions.ensure_days(model, {row[at].astimezone(UTC).date() for row in values})
     owner = "run_id" if "run_id" in columns else "workload"
     return bulk.insert_once(model, columns, values, owner=owner, returning=returning)
 
@@ -261,6 +266,7 @@ def _take_turns(workload: str, summary: SnapshotSummary, now: datetime) -> None:
     if not _lock(f"turns:{workload}"):
         return
     new = _take_list(wire.turns_key(workload), lambda raw: wire.parse_turn(raw, workload=workload), None, now)
+    _ensure_partitions(Turn, new.records)
     inserted = _insert(Turn, rows.TURN_COLUMNS, list(map(rows.turn_row, new.records)), ("id",))
     summary.rows_written += len(inserted)
     summary.malformed_count += new.malformed_count
@@ -270,7 +276,7 @@ def _save_workers(workers: readers.LiveWorkers) -> None:
     """Keep the newest record of each worker; one older than what is stored changes nothing."""
     stored = dict(Worker.objects.filter(worker__in=workers.records).values_list("worker", "last_heartbeat_at"))
     changed = []
-    for worker, record in workers.records.items():
+    for worker, record in sorted(workers.records.items()):  # in one order, else two snapshots lock each other out
         values = rows.worker_values(record, max(record.at, workers.heartbeats.get(worker, 0.0)))
         if worker not in stored or values["last_heartbeat_at"] > stored[worker]:
             changed.append(Worker(worker=worker, **values))
