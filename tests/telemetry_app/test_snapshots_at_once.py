@@ -136,3 +136,16 @@ def test_a_snapshot_leaves_no_staging_table_and_no_lock_behind(filled):
         assert cursor.fetchone()[0] == 0
         cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
         assert cursor.fetchone()[0] == 0
+
+
+def test_snapshots_at_once_that_need_new_partitions_do_not_block_each_other(writer):
+    now = time.time()
+    for number in range(12):
+        old = now - (60 + number) * 86_400.0
+        run = f"run-{number}"
+        writer.operations(op(at=old if number % 2 else now, run_id=run))
+        writer.samples(*(sample_group(at=now if number % 2 else old, run_id=run) for _ in range(3)))
+        writer.active(run, now)
+    assert all_at_once(4, take_snapshot) == []
+    assert Run.objects.count() == 12
+    assert (Operation.objects.count(), Sample.objects.count()) == (12, 36)
