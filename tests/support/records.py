@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import redis
@@ -85,8 +86,7 @@ class RecordWriter:
 
     def operations(self, *records: wire.OpRecord) -> None:
         """Append op records to the lists of their runs."""
-        for record in records:
-            self.raw_operations(record.run_id, wire.encode(record), active_at=record.at)
+        self._append((wire.operations_key(record.run_id), record) for record in records)
 
     def raw_operations(self, run_id: str, *elements: bytes | str, active_at: float) -> None:
         """Append elements of any content to a run's operations list."""
@@ -95,9 +95,7 @@ class RecordWriter:
 
     def samples(self, *records: wire.SampleRecord) -> None:
         """Append sampling records to the lists of their runs."""
-        for record in records:
-            self.client.rpush(wire.samples_key(record.run_id), wire.encode(record))
-            self.active(record.run_id, record.at)
+        self._append((wire.samples_key(record.run_id), record) for record in records)
 
     def turns(self, *records: wire.TurnRecord) -> None:
         """Append turn records to the lists of their workloads."""
@@ -128,6 +126,14 @@ class RecordWriter:
     def active(self, run_id: str, at: float) -> None:
         """Say that a run was active at an instant, if nothing later is known of it."""
         self.client.zadd(wire.RUNS_KEY, {run_id: at}, gt=True)
+
+    def _append(self, records: Iterable[tuple[str, Any]]) -> None:
+        """Append records to their lists in one round trip, and say that their runs were active."""
+        with self.client.pipeline(transaction=False) as pipeline:
+            for key, record in records:
+                pipeline.rpush(key, wire.encode(record))
+                pipeline.zadd(wire.RUNS_KEY, {record.run_id: record.at}, gt=True)
+            pipeline.execute()
 
 
 def worker_fields(record: WorkerRecord) -> dict[str, Any]:

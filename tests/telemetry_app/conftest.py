@@ -36,7 +36,7 @@ def point_site_at(settings) -> Callable[[str], None]:
 
     def point(url: str) -> None:
         telemetry = settings.CACHES["telemetry"]
-        options = {**telemetry["OPTIONS"], "SOCKET_CONNECT_TIMEOUT": 0.2, "SOCKET_TIMEOUT": 0.2}
+        options = {**telemetry["OPTIONS"], "SOCKET_CONNECT_TIMEOUT": 0.1, "SOCKET_TIMEOUT": 0.1}
         settings.CACHES = {**settings.CACHES, "telemetry": {**telemetry, "LOCATION": url, "OPTIONS": options}}
 
     return point

@@ -64,6 +64,12 @@ def run_path(run_id: str, part: str = "") -> str:
     return f"/runs/{quote(run_id, safe='')}{part}"
 
 
+@pytest.fixture(autouse=True)
+def _without_static_files(settings) -> None:
+    """Spare each test's first request the search for static files, of which the API has none."""
+    settings.WHITENOISE_USE_FINDERS = False
+
+
 @pytest.fixture
 def token(django_user_model) -> str:
     """The token of a user without any rights."""
