@@ -40,7 +40,8 @@ class Supervisor:
         self._output = threading.Lock()  # whole lines of one program at a time
         self._processes: list[SupervisedProcess] = []
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._on_signal)
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
+                signal.signal(number, self._on_signal)
 
     def run_site(self, address: Address, *, fleet_arguments: tuple[str, ...] | None) -> None:
         """Run everything until a signal comes; the fleet only where it has arguments, be they none.
