@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("suite", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
-# A shell ignores SIGINT for what it runs in the background, and nohup SIGHUP; worker processes of tests would inherit it.
+# A shell ignores SIGINT for what it runs in the background, nohup SIGHUP; worker processes of tests would inherit that.
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
