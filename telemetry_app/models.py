@@ -10,7 +10,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
-from telemetry_app.querysets import OperationQuerySet, RunQuerySet, SampleQuerySet, WorkerQuerySet
+from telemetry_app.querysets import OperationQuerySet, SampleQuerySet, WorkerQuerySet
 from workers_client import wire
 
 TEXT_LENGTH = 512
@@ -60,8 +60,6 @@ class Run(models.Model):
     malformed_count = models.PositiveBigIntegerField(default=0)
     missing_records = models.PositiveBigIntegerField(default=0)
     last_snapshot_at = models.DateTimeField(null=True)
-
-    objects = RunQuerySet.as_manager()
 
     class Meta:
         ordering = ["-last_activity_at", "run_id"]

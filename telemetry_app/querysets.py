@@ -12,24 +12,10 @@ from telemetry_app.health import ALIVE_INTERVALS, LATE_INTERVALS, Health
 from workers_client.wire import Status
 
 if TYPE_CHECKING:
-    from telemetry_app.models import Operation, Run, Sample, Worker  # noqa: F401
-
-
-class RunQuerySet(models.QuerySet["Run"]):
-    def matching(self, text: str) -> Self:
-        """Runs whose id holds `text`, in any case."""
-        return self.filter(run_id__icontains=text)
-
-    def active_since(self, instant: datetime) -> Self:
-        """Runs with recorded activity at or after `instant`."""
-        return self.filter(last_activity_at__gte=instant)
+    from telemetry_app.models import Operation, Sample, Worker  # noqa: F401
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
-    def of_run(self, run_id: str) -> Self:
-        """Workers that named the run in their newest record."""
-        return self.filter(runs__contains=[run_id])
-
     def with_health(self, now: datetime) -> Self:
         """Annotate `health` at `now`, by the rule of `health.worker_health`."""
         return self.annotate(

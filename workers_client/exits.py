@@ -62,6 +62,7 @@ def register_fork(core: Core) -> None:
     reference = weakref.ref(core)
 
     def begin_anew() -> None:
+        """Find the core again, unless the host has let go of it."""
         found = reference()
         if found is not None:
             found.begin_anew_after_fork()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from telemetry_app.health import worker_health
-from telemetry_app.models import Operation, Run, Sample, Worker
+from telemetry_app.models import Operation, Sample, Worker
 from telemetry_app.snapshots import take_snapshot
 from tests.support.records import RUN, START, op, sample_failure, sample_group
 
@@ -32,25 +32,6 @@ def test_the_health_of_a_row_is_that_of_the_rule(interval_seconds, intervals, ex
         heartbeat_at=START - age_seconds, interval_seconds=interval_seconds, exited=exited, now=START
     )
     assert Worker.objects.with_health(NOW).get().health == expected.value
-
-
-def test_the_workers_of_a_run_are_those_that_name_it():
-    make_worker("w-1", 0, runs=["run-a", "run-b"])
-    make_worker("w-2", 0, runs=["run-ab"])
-    assert [row.worker for row in Worker.objects.of_run("run-a")] == ["w-1"]
-
-
-def test_runs_are_found_by_a_part_of_their_id_in_any_case():
-    for run_id in ("Qwen/Qwen3", "other", "a%b"):
-        Run.objects.create(run_id=run_id, first_seen_at=NOW, last_activity_at=NOW)
-    assert [row.run_id for row in Run.objects.matching("qwen3")] == ["Qwen/Qwen3"]
-    assert [row.run_id for row in Run.objects.matching("%")] == ["a%b"]
-
-
-def test_runs_active_since_an_instant_are_those_at_or_behind_it():
-    for seconds in (-1, 0, 1):
-        Run.objects.create(run_id=str(seconds), first_seen_at=NOW, last_activity_at=NOW + timedelta(seconds=seconds))
-    assert {row.run_id for row in Run.objects.active_since(NOW)} == {"0", "1"}
 
 
 @pytest.fixture
