@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 RATE_INSTANTS = 50  # newest instants a rate is taken over: recent, yet steady
+SHORTEST_SPAN_SECONDS = 1.0  # a rate over less says nothing
 RATE_WINDOW_SECONDS = 900.0  # a run without a step for so long has no rate now
 
 
@@ -20,9 +21,17 @@ def per_hour(instants: Sequence[float], *, now: float) -> float | None:
 
 
 def per_second(amounts: Iterable[tuple[float, float]], *, now: float, window_seconds: float) -> float | None:
-    """Return the sum of the amounts (instant, amount) of the last `window_seconds` a second; None without any."""
-    inside = [amount for instant, amount in amounts if instant > now - window_seconds]
-    return sum(inside) / window_seconds if inside else None
+    """Return the sum of the amounts (instant, amount) of the last `window_seconds` a second; None without any.
+
+    Where the oldest instant at hand is younger than the window, as of a run that just began or of a list that keeps
+    the newest records alone, the rate is taken since that instant, over a second at least.
+    """
+    known = list(amounts)
+    inside = [amount for instant, amount in known if instant > now - window_seconds]
+    if not inside:
+        return None
+    since_oldest = now - min(instant for instant, _ in known)
+    return sum(inside) / min(window_seconds, max(SHORTEST_SPAN_SECONDS, since_oldest))
 
 
 def percentile_95(values: Sequence[float]) -> float | None:

@@ -39,6 +39,15 @@ def test_amounts_a_second_count_the_window_alone():
     assert per_second(amounts, now=START, window_seconds=300) == 0.1
 
 
+def test_amounts_younger_than_the_window_are_taken_since_the_oldest():
+    amounts = [(START - 20, 30.0), (START - 10, 10.0)]
+    assert per_second(amounts, now=START, window_seconds=300) == 2.0
+
+
+def test_an_amount_of_this_instant_is_taken_over_a_second():
+    assert per_second([(START, 5.0)], now=START, window_seconds=300) == 5.0
+
+
 def test_amounts_a_second_are_unknown_without_any():
     assert per_second([(START - 500, 7.0)], now=START, window_seconds=300) is None
 

@@ -72,7 +72,8 @@ def test_sums_of_a_redis_that_came_back_empty_go_on(api, writer, now):
 
 
 def test_rates_are_told_with_their_window(api, writer, now):
-    writer.operations(*(op(at=now - n, tokens=300) for n in range(10)))
+    before_the_window = op(at=now - 400, tokens=300)
+    writer.operations(before_the_window, *(op(at=now - n, tokens=300) for n in range(10)))
     writer.steps(3, finished_at=(now - 120, now - 60, now))
     rates = api.answer(DETAIL)["rates"]
     assert rates["steps_per_hour"] == pytest.approx(60.0)
