@@ -1,7 +1,6 @@
-"""What PostgreSQL keeps: runs, workers, and the records that left Redis.
+"""The records that left Redis: ops, sampling and GPU turns, partitioned by day of `at` (see `partitions.py`).
 
-Columns have the names of the wire contract. Instants are aware (UTC). `Operation`, `Sample` and `Turn` are partitioned
-by day of `at` (see `partitions.py`): Django sees `id` as their key, PostgreSQL keys them by `(id, at)`.
+Django sees `id` as their key; PostgreSQL keys them by `(id, at)`.
 """
 
 from __future__ import annotations
@@ -10,105 +9,10 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
-from telemetry_app.querysets import OperationQuerySet, SampleQuerySet, WorkerQuerySet
+from telemetry_app.models.limits import RECORD_ID_LENGTH, TEXT_LENGTH
+from telemetry_app.models.runs import Run
+from telemetry_app.querysets import OperationQuerySet, SampleQuerySet
 from workers_client import wire
-
-TEXT_LENGTH = 512
-RECORD_ID_LENGTH = 1_200  # a record's identity: its id, or request id, operation and finish time
-
-
-class RunState(models.TextChoices):
-    """What a run is doing, in order of precedence: the first that holds is the run's state."""
-
-    LOST = "lost"
-    STUCK = "stuck"
-    FAILING = "failing"
-    DIVERGING = "diverging"
-    WAITING_FOR_GPU = "waiting_for_gpu"
-    QUEUED = "queued"
-    SAMPLING = "sampling"
-    PROGRESSING = "progressing"
-    WAITING_FOR_CLIENT = "waiting_for_client"
-    IDLE = "idle"
-    FINISHED = "finished"
-
-
-class Run(models.Model):
-    """One run with its totals, which outlive the details."""
-
-    run_id = models.CharField(primary_key=True, max_length=wire.RUN_ID_LIMIT)
-    first_seen_at = models.DateTimeField()
-    last_activity_at = models.DateTimeField()
-    state = models.CharField(max_length=32, choices=RunState, default=RunState.IDLE)
-    state_since = models.DateTimeField(null=True)
-    state_reason = models.CharField(max_length=TEXT_LENGTH, default="", blank=True)
-    steps_completed = models.PositiveBigIntegerField(default=0)
-    steps_per_hour = models.FloatField(null=True)
-    enqueued = models.PositiveBigIntegerField(default=0)
-    popped = models.PositiveBigIntegerField(default=0)
-    answered = models.PositiveBigIntegerField(default=0)
-    delivered = models.PositiveBigIntegerField(default=0)
-    failed = models.PositiveBigIntegerField(default=0)
-    recorded = models.PositiveBigIntegerField(null=True)
-    samples_recorded = models.PositiveBigIntegerField(null=True)
-    ledger_seen = models.JSONField(default=dict, help_text="The ledger's raw counts at the newest snapshot.")
-    operations_count = models.PositiveBigIntegerField(default=0)
-    failures_count = models.PositiveBigIntegerField(default=0)
-    samples_answered = models.PositiveBigIntegerField(default=0)
-    samples_failed = models.PositiveBigIntegerField(default=0)
-    sample_records_count = models.PositiveBigIntegerField(default=0)
-    malformed_count = models.PositiveBigIntegerField(default=0)
-    missing_records = models.PositiveBigIntegerField(default=0)
-    last_snapshot_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ["-last_activity_at", "run_id"]
-        indexes = [
-            # the runs list: newest activity first
-            models.Index(fields=["-last_activity_at", "run_id"], name="run_by_activity"),
-            # the runs list filtered by state
-            models.Index(fields=["state", "-last_activity_at"], name="run_by_state"),
-        ]
-        constraints = [models.CheckConstraint(condition=~models.Q(run_id=""), name="run_id_not_empty")]
-
-    def __str__(self) -> str:
-        return self.run_id
-
-
-class Worker(models.Model):
-    """One worker process with the newest record it wrote of itself."""
-
-    worker = models.CharField(primary_key=True, max_length=TEXT_LENGTH)
-    role = models.CharField(max_length=32)
-    parent = models.CharField(max_length=TEXT_LENGTH, default="", blank=True)
-    pod = models.CharField(max_length=TEXT_LENGTH, default="", blank=True)
-    node = models.CharField(max_length=TEXT_LENGTH, default="", blank=True)
-    host = models.CharField(max_length=TEXT_LENGTH, default="", blank=True)
-    pid = models.PositiveBigIntegerField(null=True)
-    started_at = models.DateTimeField(null=True)
-    last_heartbeat_at = models.DateTimeField()
-    last_progress_at = models.DateTimeField(null=True)
-    interval_seconds = models.FloatField()
-    phase = models.CharField(max_length=32, default="", blank=True)
-    phase_since = models.DateTimeField(null=True)
-    exited_at = models.DateTimeField(null=True)
-    exit_reason = models.CharField(max_length=TEXT_LENGTH, default="", blank=True)
-    runs = ArrayField(models.CharField(max_length=wire.RUN_ID_LIMIT), default=list, blank=True)
-    record = models.JSONField(default=dict)
-
-    objects = WorkerQuerySet.as_manager()
-
-    class Meta:
-        ordering = ["-last_heartbeat_at", "worker"]
-        indexes = [
-            # the workers list: newest heartbeat first
-            models.Index(fields=["-last_heartbeat_at", "worker"], name="worker_by_heartbeat"),
-            # the workers of one run
-            GinIndex(fields=["runs"], name="worker_by_run"),
-        ]
-
-    def __str__(self) -> str:
-        return self.worker
 
 
 class Operation(models.Model):
@@ -130,6 +34,9 @@ class Operation(models.Model):
     queue_seconds = models.FloatField(null=True)
     started_at = models.DateTimeField(null=True)
     at = models.DateTimeField()
+    reported_at = models.DateTimeField(
+        null=True, help_text="What the worker's clock said, where that can't be: `at` is then when it was received."
+    )
     elapsed_seconds = models.FloatField(null=True)
     step = models.PositiveBigIntegerField()
     metrics = models.JSONField(default=dict)
@@ -156,6 +63,10 @@ class Operation(models.Model):
             # failures over all runs, and of a run
             models.Index(fields=["-at", "-id"], name="operation_failed", condition=models.Q(status="failed")),
             models.Index(fields=["run", "-at"], name="operation_failed_by_run", condition=models.Q(status="failed")),
+            # whether a record of a wrong clock is stored already: its `at` does not say so
+            models.Index(
+                fields=["run", "record_id"], name="operation_wrong_clock", condition=models.Q(reported_at__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -179,6 +90,9 @@ class Sample(models.Model):
     accepted_at = models.DateTimeField(null=True, help_text="Of a group: when its first request was accepted.")
     first_answered_at = models.DateTimeField(null=True)
     at = models.DateTimeField()
+    reported_at = models.DateTimeField(
+        null=True, help_text="What the worker's clock said, where that can't be: `at` is then when it was received."
+    )
     seconds_sum = models.FloatField(null=True)
     seconds_max = models.FloatField(null=True)
     tokens_sum = models.PositiveBigIntegerField(null=True)
@@ -194,6 +108,10 @@ class Sample(models.Model):
             models.Index(fields=["run", "-at", "-id"], name="sample_by_run"),
             # failures over all runs
             models.Index(fields=["-at", "-id"], name="sample_failed", condition=models.Q(kind="failure")),
+            # whether a record of a wrong clock is stored already
+            models.Index(
+                fields=["run", "record_id"], name="sample_wrong_clock", condition=models.Q(reported_at__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -212,6 +130,9 @@ class Turn(models.Model):
     requested_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField()
     at = models.DateTimeField()
+    reported_at = models.DateTimeField(
+        null=True, help_text="What the worker's clock said, where that can't be: `at` is then when it was received."
+    )
     runs = ArrayField(models.CharField(max_length=TEXT_LENGTH), default=list, blank=True)
     ops = models.JSONField(default=list)
 
@@ -223,52 +144,14 @@ class Turn(models.Model):
             models.Index(fields=["workload", "-at", "-id"], name="turn_by_workload"),
             # the turns in which a run's ops ran
             GinIndex(fields=["runs"], name="turn_by_run"),
+            # whether a record of a wrong clock is stored already
+            models.Index(
+                fields=["workload", "record_id"], name="turn_wrong_clock", condition=models.Q(reported_at__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.workload} {self.record_id}"
-
-
-class ListCursor(models.Model):
-    """How far one list of Redis has been taken: moved in the transaction that stores the records."""
-
-    list_key = models.CharField(primary_key=True, max_length=TEXT_LENGTH)
-    newest_record_id = models.CharField(max_length=RECORD_ID_LENGTH, default="", blank=True)
-    malformed_behind = models.PositiveBigIntegerField(default=0)  # elements behind that record, counted already
-    records_taken = models.PositiveBigIntegerField(default=0)
-    moved_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering = ["list_key"]
-
-    def __str__(self) -> str:
-        return self.list_key
-
-
-class Execution(models.Model):
-    """One execution of the snapshot or of retention: what it did, and whether it failed."""
-
-    class Task(models.TextChoices):
-        SNAPSHOT = "snapshot"
-        RETENTION = "retention"
-
-    id = models.BigAutoField(primary_key=True)
-    task = models.CharField(max_length=16, choices=Task)
-    started_at = models.DateTimeField()
-    finished_at = models.DateTimeField(null=True)
-    runs_count = models.PositiveBigIntegerField(default=0)
-    rows_written = models.PositiveBigIntegerField(default=0)
-    rows_removed = models.PositiveBigIntegerField(default=0)
-    malformed_count = models.PositiveBigIntegerField(default=0)
-    error = models.CharField(max_length=TEXT_LENGTH, default="", blank=True)
-
-    class Meta:
-        ordering = ["-started_at", "-id"]
-        # the newest execution of a task
-        indexes = [models.Index(fields=["task", "-started_at"], name="execution_newest")]
-
-    def __str__(self) -> str:
-        return f"{self.task} {self.started_at:%Y-%m-%d %H:%M:%S}"
 
 
 class FailedOperation(Operation):

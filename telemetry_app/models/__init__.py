@@ -1,0 +1,27 @@
+"""What PostgreSQL keeps. Columns have the names of the wire contract; instants are aware (UTC)."""
+
+from telemetry_app.models.limits import RECORD_ID_LENGTH, TEXT_LENGTH
+from telemetry_app.models.maintenance import Execution, Gap, ListCursor, RetentionPolicy
+from telemetry_app.models.records import FailedOperation, FailedSample, Operation, Sample, Turn
+from telemetry_app.models.runs import Run, RunState
+from telemetry_app.models.steps import StepAggregate
+from telemetry_app.models.workers import Worker, WorkerEvent
+
+__all__ = [
+    "RECORD_ID_LENGTH",
+    "TEXT_LENGTH",
+    "Execution",
+    "FailedOperation",
+    "FailedSample",
+    "Gap",
+    "ListCursor",
+    "Operation",
+    "RetentionPolicy",
+    "Run",
+    "RunState",
+    "Sample",
+    "StepAggregate",
+    "Turn",
+    "Worker",
+    "WorkerEvent",
+]

@@ -1,0 +1,41 @@
+"""What is kept of a step once its op records are gone."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from telemetry_app.models.limits import TEXT_LENGTH
+from telemetry_app.models.runs import Run
+
+
+class StepAggregate(models.Model):
+    """The ops of one name in one step of a run, folded as `grouping.OperationGroup` folds them.
+
+    `step` is the stamp of the records: what follows the newest `optim_step` is moved to the step before when read.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(
+        Run, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="step_aggregates"
+    )
+    step = models.PositiveBigIntegerField()
+    operation = models.CharField(max_length=TEXT_LENGTH)
+    count = models.PositiveBigIntegerField()
+    failures = models.PositiveBigIntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    queue_seconds = models.FloatField(default=0.0)
+    metrics = models.JSONField(default=dict, help_text="By name: count, min, mean, max, last and last_at.")
+    nonfinite = models.JSONField(default=dict, help_text="By metric name: how many values were NaN or infinite.")
+    first_enqueued_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(help_text="The start of its first op.")
+    finished_at = models.DateTimeField(help_text="The end of its last op.")
+
+    class Meta:
+        ordering = ["run_id", "step", "operation"]
+        # also serves the steps of a run
+        constraints = [models.UniqueConstraint(fields=["run", "step", "operation"], name="step_aggregate_once")]
+        # what retention removes first
+        indexes = [models.Index(fields=["finished_at"], name="step_aggregate_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} step {self.step} {self.operation}"
