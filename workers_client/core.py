@@ -12,6 +12,7 @@ from workers_client import wire
 from workers_client.buffer import Counters, Pending, RecordBuffer
 from workers_client.commands import ErrorWords
 from workers_client.config import Config
+from workers_client.exits import CLOSED, EXIT
 from workers_client.flush import Flush
 from workers_client.flusher import Flusher
 from workers_client.ledger import Fold
@@ -133,13 +134,20 @@ class Core:
     def close(self, timeout: float, reason: str | None) -> bool:
         """Send the last flush; return at once where an earlier close said how it went."""
         if self._closed is None and self.flusher.is_needed:
-            self.exited = (time(), str(reason or "closed"))
+            self.exited = (time(), str(reason or CLOSED))
             self._closed = self.flusher.flush(timeout, is_last=True)
         return self._closed is not False
 
     def close_at_exit(self, timeout: float, reason: str) -> None:
-        """Close where the host did not; where it did, and Redis answered, send what was recorded since."""
-        if self._closed and self.has_more:
+        """Close where the host did not; where it did, and Redis answered, send what is new since.
+
+        A host that closed without a reason, as in a `finally`, did not know that a signal or an exception ends it.
+        """
+        has_news = self.has_more
+        if self.exited is not None and self.exited[1] == CLOSED and reason != EXIT:
+            self.exited = (self.exited[0], reason)
+            has_news = True
+        if self._closed and has_news:
             self.flusher.flush(timeout, is_last=True)
         self.close(timeout, reason)
 

@@ -11,12 +11,18 @@ import sys
 import weakref
 from typing import TYPE_CHECKING
 
+from workers_client.handled_signals import handler_has_run, is_raised_by_handler
 from workers_client.transport import LOAD_LOCK
 
 if TYPE_CHECKING:
     from workers_client.core import Core
 
 CLOSE_SECONDS = 5.0
+# Reasons of an exit, where the host gives none:
+CLOSED = "closed"  # it called `close`, and nothing below but `exit` ended the process
+EXIT = "exit"  # the program ended or called `sys.exit`
+EXCEPTION = "exception"  # nobody caught it
+SIGNAL = "signal"  # Ctrl-C, or a handler of SIGTERM or SIGINT ran
 _registered_pids: set[int] = set()
 
 
@@ -73,8 +79,12 @@ def register_fork(core: Core) -> None:
 
 
 def _reason() -> str:
-    """Return `exception`, `signal` (Ctrl-C) or `exit`."""
-    kind = getattr(sys, "last_type", None)
+    """Return why the process ends: `exception`, `signal` (Ctrl-C, or a handler of the host's that ran) or `exit`."""
+    kind, _, trace = sys.exc_info()  # under way where a child of `multiprocessing` ends
     if kind is None:
-        return "exit"
-    return "signal" if issubclass(kind, KeyboardInterrupt) else "exception"
+        kind, trace = getattr(sys, "last_type", None), getattr(sys, "last_traceback", None)  # what nobody caught
+    if kind is None:
+        return SIGNAL if handler_has_run() else EXIT
+    if issubclass(kind, KeyboardInterrupt) or is_raised_by_handler(trace):
+        return SIGNAL
+    return EXIT if issubclass(kind, SystemExit) else EXCEPTION

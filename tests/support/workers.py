@@ -91,10 +91,12 @@ def wait_until(is_true: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
-def run_script(source: str, url: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a small program that records to `url` and return how it ended."""
+def run_script(
+    source: str, url: str, *, python: str = sys.executable, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a small program that records to `url` and return how it ended; `options` are variables of its environment."""
     return subprocess.run(
-        [sys.executable, "-c", source],
+        [python, "-c", source],
         cwd=ROOT,
         env={"REDIS_URL": url, "PATH": "/usr/bin:/bin", **options},
         capture_output=True,
