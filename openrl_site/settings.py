@@ -100,6 +100,7 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 # --- Telemetry ------------------------------------------------------------------------------------------------
 TELEMETRY_SNAPSHOT_INTERVAL_SECONDS = _whole_number("TELEMETRY_SNAPSHOT_INTERVAL_SECONDS", default=10, minimum=1)
 TELEMETRY_RETENTION_DAYS = _whole_number("TELEMETRY_RETENTION_DAYS", default=14, minimum=1)
+TELEMETRY_REDIS_IDLE_DAYS = _whole_number("TELEMETRY_REDIS_IDLE_DAYS", default=7, minimum=0)  # 0: never trimmed
 
 # --- Django ---------------------------------------------------------------------------------------------------
 DEBUG = _switch("DEBUG", default=False)

@@ -1,7 +1,8 @@
 """Daily partitions (UTC) of the large tables: created ahead by calendar, and on demand for any day that has records.
 
 There is no default partition: a row for a missing day would be refused, so the snapshot asks `ensure_days` for the
-days of its rows first, in its own transaction. Nothing is lost for want of a partition.
+days of its rows first, in its own transaction. Nothing is lost for want of a partition: until there is one, the records
+stay in Redis, and `missing_days` says so to the admin and to readiness.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db import connection, migrations, models
+from django.db import connection, migrations, models, transaction
 from psycopg import sql
 
 logger = logging.getLogger(__name__)
 
 DAYS_BACK = 1
 DAYS_AHEAD = 7
+DAYS_NEEDED = 2  # today and tomorrow: one that is missing is a fault, not yet felt
 _LOCK_KEY = 7_233_001  # advisory lock: one creator at a time, else two would race for one name
 _NAME = re.compile(r"_p(\d{8})$")
 
@@ -46,6 +49,21 @@ class CreatePartitionedModel(migrations.CreateModel):
             schema_editor.table_sql = table_sql
 
 
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One day (UTC) of one table. `rows_estimate` is what PostgreSQL's statistics say, `size_bytes` has the indexes."""
+
+    table: str
+    day: date
+    rows_estimate: int
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The name of the partition's own table."""
+        return partition_name(self.table, self.day)
+
+
 def partitioned_models() -> tuple[type[models.Model], ...]:
     """Return the models whose tables are partitioned by day."""
     from telemetry_app.models import Operation, Sample, Turn  # models import nothing of ours at load, we do
@@ -60,15 +78,31 @@ def partition_name(table: str, day: date) -> str:
 
 def existing_days(table: str) -> set[date]:
     """Return the days for which a table has a partition."""
+    return _days_of([table])[table]
+
+
+def missing_days(today: date) -> list[str]:
+    """Return the names of the partitions of today and tomorrow that are missing: one cheap query."""
+    found = _days_of(_tables())
+    needed = [today + timedelta(days=offset) for offset in range(DAYS_NEEDED)]
+    return [partition_name(table, day) for table, days in found.items() for day in needed if day not in days]
+
+
+def list_partitions(*tables: str) -> list[Partition]:
+    """Return the partitions of these tables (of all that are partitioned, where none is named), oldest day first."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT child.relname FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid "
-            "JOIN pg_class parent ON parent.oid = inhparent WHERE parent.relname = %s "
-            "AND pg_table_is_visible(parent.oid)",
-            [table],
+            "SELECT parent.relname, child.relname,"
+            " COALESCE(NULLIF(pg_stat_get_live_tuples(child.oid), 0), GREATEST(child.reltuples, 0))::bigint,"
+            " pg_total_relation_size(child.oid)"
+            f" FROM {_ATTACHED} WHERE parent.relname = ANY(%s) AND pg_table_is_visible(parent.oid)",
+            [list(tables) or _tables()],
         )
-        names = [row[0] for row in cursor.fetchall()]
-    return {date.fromisoformat(found[1]) for name in names if (found := _NAME.search(name))}
+        found = [(table, _day_of(name), rows, size) for table, name, rows, size in cursor.fetchall()]
+    return sorted(
+        (Partition(table, day, rows, size) for table, day, rows, size in found if day),
+        key=lambda partition: (partition.day, partition.table),
+    )
 
 
 def ensure_days(model: type[models.Model], days: Iterable[date]) -> list[date]:
@@ -77,11 +111,12 @@ def ensure_days(model: type[models.Model], days: Iterable[date]) -> list[date]:
     wanted = set(days)
     if not wanted - existing_days(table):
         return []
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK_KEY])
         missing = sorted(wanted - existing_days(table))
         for day in missing:
-            cursor.execute(_create_statement(table, day, cursor.connection))
+            for statement in _create_statements(table, day):
+                cursor.execute(statement.as_string(cursor.connection))
     if missing:
         logger.info("created %s partitions of %s", len(missing), table)
     return missing
@@ -93,41 +128,49 @@ def ensure_ahead(today: date) -> int:
     return sum(len(ensure_days(model, days)) for model in partitioned_models())
 
 
-def drop_before(model: type[models.Model], day: date) -> int:
-    """Drop the partitions of days before `day` and return how many rows went with them."""
-    table = model._meta.db_table
-    rows = 0
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL lock_timeout = '900ms'")  # never hold up readers and writers for a second
-        for old in sorted(found for found in existing_days(table) if found < day):
-            name = sql.Identifier(partition_name(table, old))
-            cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(name).as_string(cursor.connection))
-            rows += cursor.fetchone()[0]
-            cursor.execute(sql.SQL("DROP TABLE {}").format(name).as_string(cursor.connection))
-    return rows
-
-
 def create_after_migrate(**_: object) -> None:
     """Create the partitions around today once the tables are there (a receiver of `post_migrate`)."""
-    if connection.introspection.table_names() and set(_tables()) <= set(connection.introspection.table_names()):
-        from django.db import transaction
-
+    if set(_tables()) <= set(connection.introspection.table_names()):
         with transaction.atomic():
             ensure_ahead(datetime.now(UTC).date())
+
+
+_ATTACHED = "pg_inherits JOIN pg_class child ON child.oid = inhrelid JOIN pg_class parent ON parent.oid = inhparent"
 
 
 def _tables() -> list[str]:
     return [model._meta.db_table for model in partitioned_models()]
 
 
-def _create_statement(table: str, day: date, raw_connection: Any) -> str:
-    return (
-        sql.SQL("CREATE TABLE IF NOT EXISTS {} PARTITION OF {} FOR VALUES FROM ({}) TO ({})")
-        .format(
-            sql.Identifier(partition_name(table, day)),
-            sql.Identifier(table),
-            sql.Literal(f"{day.isoformat()} 00:00:00+00"),
-            sql.Literal(f"{(day + timedelta(days=1)).isoformat()} 00:00:00+00"),
+def _day_of(name: str) -> date | None:
+    found = _NAME.search(name)
+    return date.fromisoformat(found[1]) if found else None
+
+
+def _days_of(tables: list[str]) -> dict[str, set[date]]:
+    """Return the days of the partitions of each table."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT parent.relname, child.relname FROM {_ATTACHED}"
+            " WHERE parent.relname = ANY(%s) AND pg_table_is_visible(parent.oid)",
+            [tables],
         )
-        .as_string(raw_connection)
-    )
+        found = [(table, _day_of(name)) for table, name in cursor.fetchall()]
+    return {table: {day for owner, day in found if owner == table and day} for table in tables}
+
+
+def _create_statements(table: str, day: date) -> list[sql.Composed]:
+    """Make the table first and attach it then: `PARTITION OF` would lock out the parent's readers, and wait for them.
+
+    The parent's keys and indexes are made by the attaching.
+    """
+    parent, child = sql.Identifier(table), sql.Identifier(partition_name(table, day))
+    first, behind = (f"{at.isoformat()} 00:00:00+00" for at in (day, day + timedelta(days=1)))
+    return [
+        sql.SQL(
+            "CREATE TABLE {} (LIKE {} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)"
+        ).format(child, parent),
+        sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
+            parent, child, sql.Literal(first), sql.Literal(behind)
+        ),
+    ]

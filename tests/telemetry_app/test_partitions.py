@@ -9,7 +9,14 @@ from django.db import IntegrityError, connection, transaction
 
 from telemetry_app import partitions
 from telemetry_app.models import Operation
-from telemetry_app.partitions import drop_before, ensure_ahead, ensure_days, existing_days, partition_name
+from telemetry_app.partitions import (
+    ensure_ahead,
+    ensure_days,
+    existing_days,
+    list_partitions,
+    missing_days,
+    partition_name,
+)
 
 pytestmark = pytest.mark.django_db
 TABLE = Operation._meta.db_table
@@ -74,20 +81,31 @@ def test_a_record_counts_once_in_its_run():
         insert(noon(DAY))
 
 
-def test_days_before_the_first_kept_are_dropped_with_their_rows():
-    days = [DAY - timedelta(days=offset) for offset in range(3)]
-    ensure_days(Operation, days)
-    for number, day in enumerate(days):
-        insert(noon(day), f"w:{number}")
-    for earlier in existing_days(TABLE) - set(days):
-        drop_before(Operation, earlier + timedelta(days=1))
-    assert drop_before(Operation, DAY) == 2
-    assert existing_days(TABLE) == {DAY}
-    assert [row.at for row in Operation.objects.all()] == [noon(DAY)]
+def test_a_partition_of_today_or_tomorrow_that_is_missing_is_named_until_it_is_made():
+    after = DAY + timedelta(days=1)
+    for model in partitions.partitioned_models():
+        ensure_days(model, [DAY, after])
+    assert missing_days(DAY) == []
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE {partition_name(TABLE, after)}")
+    assert missing_days(DAY) == missing_days(after)[:1] == [partition_name(TABLE, after)]
+    ensure_ahead(DAY)
+    assert missing_days(DAY) == []
 
 
-def test_dropping_nothing_removes_nothing():
-    assert drop_before(Operation, date(2000, 1, 1)) == 0
+def test_partitions_are_listed_oldest_first_with_rows_and_bytes():
+    ensure_days(Operation, [DAY, DAY - timedelta(days=1)])
+    for number in range(3):
+        insert(noon(DAY), f"w:{number}")
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE {partition_name(TABLE, DAY)}")
+    listed = [partition for partition in list_partitions(TABLE) if partition.day <= DAY]
+    assert [partition.day for partition in listed][-2:] == [DAY - timedelta(days=1), DAY]
+    assert (listed[-1].name, listed[-1].rows_estimate) == (partition_name(TABLE, DAY), 3)
+    assert listed[-1].size_bytes > listed[-2].size_bytes > 0
+    assert {partition.table for partition in list_partitions()} == {
+        model._meta.db_table for model in partitions.partitioned_models()
+    }
 
 
 def test_each_index_reaches_the_partitions():
