@@ -62,7 +62,7 @@ class Core:
         self.events_limit = -1  # more events than this, and a hook calls `relieve`; negative while no thread runs
         self.current: Operation | None = None  # the op that runs alone
         self.others: dict[Operation, None] = {}  # ops that run beside it
-        self.last_request_id: Any = None  # of the op that ended last
+        self.last_ids: Any = (object(),)  # of the op that ended last; at first, of none
         self.spans: dict[int, Span] = {}
         self.turns: dict[int, GpuTurn] = {}
         self.hook_errors = 0

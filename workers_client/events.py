@@ -12,7 +12,7 @@ Event = tuple[Any, ...]
 
 ENQUEUED = "enqueued"  # ids, at
 POPPED = "popped"  # list of ids, at
-OPERATION = "operation"  # role, ids, started_at, at, elapsed_seconds, error, metrics, replaced, work
+OPERATION = "operation"  # role, ids, at, elapsed_seconds, error, metrics, replaced, work
 ANSWERED = "answered"  # role, ids, at, error, whether its op runs right now
 ANSWERED_LAST = "answered_last"  # request id of an op recorded a moment ago, at
 DELIVERED = "delivered"  # request id, at

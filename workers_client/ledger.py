@@ -121,10 +121,13 @@ class Fold:
 
     # --- Records ----------------------------------------------------------------------------------------------
     def _operation(
-        self, role: str, ids: Any, started_at: float, at: float, elapsed_seconds: float, error: ErrorWords | None,
+        self, role: str, ids: Any, at: float, elapsed_seconds: float, error: ErrorWords | None,
         metrics: Any, replaced: dict[str, str] | None, work: tuple[Any, Any, Any] | None,
     ) -> None:  # fmt: skip
-        """Fold one op that ran. `error` is None of success; `work` is tokens, datums and batch."""
+        """Fold one op that ran. `error` is None of success; `work` is tokens, datums and batch.
+
+        It started `elapsed_seconds` before it ended: a wall clock that is set meanwhile gives no negative time.
+        """
         request_id = ids[0]
         if request_id == wire.SHUTDOWN_REQUEST_ID:
             return
@@ -138,7 +141,7 @@ class Fold:
         if len(self._last_ran) > 64:
             self._last_ran = {}
         self._last_ran[request_id] = totals
-        self._finish(role, ids, totals, (started_at, at, elapsed_seconds), error, metrics, replaced, work)
+        self._finish(role, ids, totals, (at - elapsed_seconds, at, elapsed_seconds), error, metrics, replaced, work)
 
     bad_values_count = 0  # values found unusable here and left out: hook errors that the hooks could not see
 

@@ -17,6 +17,7 @@ from workers_client.commands import (
     tokens_of,
 )
 from workers_client.core import Core
+from workers_client.events import ANSWERED_LAST as _ANSWERED_LAST
 from workers_client.gpu_turn import GpuTurn, Span
 from workers_client.metrics import sanitize
 from workers_client.operation import Operation, op_of_context
@@ -78,7 +79,8 @@ class Recorder:
     def operation(self, command: Any) -> Operation:
         """Return the context manager around one op (trainer)."""
         operation = Operation()
-        operation._recorder = self
+        operation._core = self._core
+        operation._role = self.role
         operation._command = command
         operation._result = operation._work = operation._replaced = operation._token = None
         return operation
@@ -87,13 +89,10 @@ class Recorder:
         """Count the answer of a command; a failure whose op never ran gets its op record here."""
         core = self._core
         try:
-            request_id = command["request_id"]
-            if request_id is core.last_request_id and (result is None or result["type"] != FAILURE_TYPE):
-                # Its op was recorded a moment ago: the fold knows the rest.
-                waiting = core.events
-                waiting.append((events.ANSWERED_LAST, request_id, time()))
-                if len(waiting) > core.events_limit:
-                    core.relieve()
+            ids = core.last_ids
+            if command["request_id"] is ids[0] and (result is None or result["type"] != FAILURE_TYPE):
+                # Its op was recorded a moment ago: the fold knows the rest, and the op saw to the bound.
+                core.events.append((_ANSWERED_LAST, ids[0], time()))
                 return
         except Exception:  # noqa: BLE001 - not the common case
             pass
