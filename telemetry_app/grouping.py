@@ -1,12 +1,20 @@
-"""Group op records by step. Pure: records in, groups out; live answers, the snapshot and the pages share it."""
+"""Group op records by step. Pure: records in, groups out; live answers, the snapshot and the pages share it.
+
+Records are folded into one group per step and op name first, and those groups into steps. History keeps the former
+(`step_aggregates.py`), so that a step whose records are gone is told in the same way as one whose records are there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from telemetry_app.step_numbers import number_steps
 from workers_client.wire import OPTIM_STEP, TRAINING_OPERATIONS, OpRecord, Status
+
+_LARGEST = sys.float_info.max  # a sum of durations stops there: neither JSON nor PostgreSQL's JSON has infinity
 
 
 @dataclass(slots=True)
@@ -18,11 +26,12 @@ class MetricSpread:
     mean: float | None = None
     max: float | None = None
     last: float | None = None
+    last_at: float | None = field(default=None, compare=False)  # unix seconds
 
 
 @dataclass(slots=True)
 class OperationGroup:
-    """The records of one op name in one step.
+    """The records of one op name in one step. Instants are unix seconds.
 
     `seconds` and `queue_seconds` are sums; ops that ran as one computation (`batch`) carry the whole's elapsed time
     each, so a batch adds its time once. `nonfinite` counts NaN and infinite values by metric name.
@@ -34,6 +43,20 @@ class OperationGroup:
     queue_seconds: float = 0.0
     metrics: dict[str, MetricSpread] = field(default_factory=dict)
     nonfinite: dict[str, int] = field(default_factory=dict)
+    cancelled: int = field(default=0, compare=False)
+    first_enqueued_at: float | None = field(default=None, compare=False)
+    started_at: float = field(default=math.inf, compare=False)  # of its first op
+    finished_at: float = field(default=-math.inf, compare=False)  # of its last op
+    batches: dict[str, float] = field(default_factory=dict, compare=False)  # seconds counted of each
+
+    @property
+    def succeeded(self) -> int:
+        """Ops that neither failed nor were cancelled."""
+        return self.count - self.failures - self.cancelled
+
+
+OperationKey = tuple[int, str]  # step and op name
+OperationGroups = Mapping[OperationKey, OperationGroup]
 
 
 @dataclass(slots=True)
@@ -64,99 +87,179 @@ def group_steps(records: Iterable[OpRecord], *, steps_completed: int | None = No
     """
     unique = {record.identity: record for record in records}
     numbered = number_steps(unique.values(), steps_completed=steps_completed)
-    by_step: dict[int, list[OpRecord]] = {}
-    for step, record in numbered:
-        by_step.setdefault(step, []).append(record)
-    _fold_tail_into_its_step(by_step, steps_completed)
-    groups: list[StepGroup] = []
-    for step in sorted(by_step):
-        groups.append(_step_group(step, by_step[step], groups[-1] if groups else None, steps_completed))
+    return steps_of(group_operations(numbered), steps_completed=steps_completed)
+
+
+def group_operations(numbered: Iterable[tuple[int, OpRecord]]) -> dict[OperationKey, OperationGroup]:
+    """Fold records, each once and with its step, into one group per step and op name."""
+    groups: dict[OperationKey, OperationGroup] = {}
+    for step, record in sorted(numbered, key=lambda pair: (pair[1].at, pair[1].identity)):
+        key = (step, record.operation)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = OperationGroup()
+        _count(group, record)
     return groups
 
 
-def _fold_tail_into_its_step(by_step: dict[int, list[OpRecord]], steps_completed: int | None) -> None:
+def steps_of(groups: OperationGroups, *, steps_completed: int | None = None) -> list[StepGroup]:
+    """Fold groups of ops into steps, oldest step first; the rule of the tail is that of `group_steps`."""
+    by_step: dict[int, dict[str, OperationGroup]] = {}
+    for (step, operation), group in groups.items():
+        by_step.setdefault(step, {})[operation] = group
+    _fold_tail_into_its_step(by_step, steps_completed)
+    steps: list[StepGroup] = []
+    for step in sorted(by_step):
+        steps.append(_step_group(step, by_step[step], steps[-1] if steps else None, steps_completed))
+    return steps
+
+
+def merged(group: OperationGroup, later: OperationGroup) -> OperationGroup:
+    """Return the group of the records of both, which must have none in common.
+
+    Where both have the newest value of a metric at one instant, that of `later` is the last. Of a batch that both
+    have, the longer time counts.
+    """
+    shared_seconds = sum(min(group.batches[name], later.batches[name]) for name in group.batches.keys() & later.batches)
+    return OperationGroup(
+        count=group.count + later.count,
+        failures=group.failures + later.failures,
+        seconds=min(group.seconds + later.seconds - shared_seconds, _LARGEST),
+        queue_seconds=min(group.queue_seconds + later.queue_seconds, _LARGEST),
+        metrics=_merged_metrics(group.metrics, later.metrics),
+        nonfinite={
+            name: group.nonfinite.get(name, 0) + later.nonfinite.get(name, 0)
+            for name in {**group.nonfinite, **later.nonfinite}
+        },
+        cancelled=group.cancelled + later.cancelled,
+        first_enqueued_at=_earlier(group.first_enqueued_at, later.first_enqueued_at),
+        started_at=min(group.started_at, later.started_at),
+        finished_at=max(group.finished_at, later.finished_at),
+        batches={
+            name: max(group.batches.get(name, 0.0), later.batches.get(name, 0.0))
+            for name in {**group.batches, **later.batches}
+        },
+    )
+
+
+# --- Steps ----------------------------------------------------------------------------------------------------
+def _fold_tail_into_its_step(by_step: dict[int, dict[str, OperationGroup]], steps_completed: int | None) -> None:
     """Give the ops behind the newest `optim_step` that do no training to the step which that op completed."""
     newest = max(by_step, default=0)
-    if newest == 0 or any(record.operation in TRAINING_OPERATIONS for record in by_step[newest]):
+    if newest == 0 or not TRAINING_OPERATIONS.isdisjoint(by_step[newest]):
         return
     if steps_completed is not None and newest < steps_completed:
         return  # a completed step whose training records are missing: not a tail
     tail = by_step.pop(newest)
-    by_step.setdefault(newest - 1, []).extend(tail)
+    owner = by_step[newest - 1] = dict(by_step.get(newest - 1, {}))
+    for operation, group in tail.items():
+        owner[operation] = merged(owner[operation], group) if operation in owner else group
 
 
-def _step_group(step: int, records: list[OpRecord], before: StepGroup | None, steps_completed: int | None) -> StepGroup:
-    records.sort(key=lambda record: (record.at, record.identity))
-    completed = any(_completes_a_step(record) for record in records)
+def _step_group(
+    step: int, operations: dict[str, OperationGroup], before: StepGroup | None, steps_completed: int | None
+) -> StepGroup:
+    completed = OPTIM_STEP in operations and operations[OPTIM_STEP].succeeded > 0
     completed = completed or (steps_completed is not None and step < steps_completed)
-    ended_at = records[-1].at
-    operations = _operation_groups(records)
+    ended_at = max(group.finished_at for group in operations.values())
     return StepGroup(
         step=step,
         completed=completed,
-        started_at=min(_started_at(record) for record in records),
+        started_at=min(group.started_at for group in operations.values()),
         finished_at=ended_at if completed else None,
-        wall_seconds=_wall_seconds(step, records, before, ended_at),
+        wall_seconds=_wall_seconds(step, operations.values(), before, ended_at),
         failures=sum(group.failures for group in operations.values()),
-        operations=operations,
+        operations=dict(sorted(operations.items(), key=lambda item: (item[1].started_at, item[0]))),
     )
 
 
-def _completes_a_step(record: OpRecord) -> bool:
-    return record.operation == OPTIM_STEP and record.status == Status.SUCCEEDED.value
-
-
-def _started_at(record: OpRecord) -> float:
-    return min(record.at if record.started_at is None else record.started_at, record.at)
-
-
-def _wall_seconds(step: int, records: list[OpRecord], before: StepGroup | None, ended_at: float) -> float | None:
+def _wall_seconds(
+    step: int, operations: Iterable[OperationGroup], before: StepGroup | None, ended_at: float
+) -> float | None:
     if step == 0:
-        enqueued = [record.enqueued_at for record in records if record.enqueued_at is not None]
+        enqueued = [group.first_enqueued_at for group in operations if group.first_enqueued_at is not None]
         return max(0.0, ended_at - min(enqueued)) if enqueued else None
     if before is None or before.step != step - 1 or before.finished_at is None:
         return None  # the end of the step before is not at hand: unknown, not 0
     return max(0.0, ended_at - before.finished_at)
 
 
-def _operation_groups(records: list[OpRecord]) -> dict[str, OperationGroup]:
-    """Fold one step's records, oldest first, into one group per op name, in order of appearance."""
-    groups: dict[str, OperationGroup] = {}
-    batches: dict[tuple[str, str], float] = {}
-    for record in records:
-        group = groups.setdefault(record.operation, OperationGroup())
-        group.count += 1
+# --- Ops of one name in one step ------------------------------------------------------------------------------
+def _count(group: OperationGroup, record: OpRecord) -> None:
+    """Add a record that finished behind all that the group has."""
+    at = record.at
+    group.count += 1
+    if record.status != Status.SUCCEEDED.value:
         group.failures += record.status == Status.FAILED.value
-        group.queue_seconds += record.queue_seconds or 0.0
-        group.seconds += _new_seconds(record, batches)
-        for name in record.nonfinite:
-            group.metrics.setdefault(name, MetricSpread())
-            group.nonfinite[name] = group.nonfinite.get(name, 0) + 1
-        for name, value in record.metrics.items():
-            spread = group.metrics.get(name)
-            if spread is None:
-                spread = group.metrics[name] = MetricSpread()
-            _add(spread, value)
-    return groups
+        group.cancelled += record.status == Status.CANCELLED.value
+    if record.queue_seconds is not None:
+        group.queue_seconds = min(group.queue_seconds + record.queue_seconds, _LARGEST)
+    if record.elapsed_seconds is not None:
+        group.seconds = min(group.seconds + _new_seconds(record.elapsed_seconds, record.batch, group), _LARGEST)
+    if record.enqueued_at is not None:
+        group.first_enqueued_at = _earlier(group.first_enqueued_at, record.enqueued_at)
+    group.started_at = min(group.started_at, at, at if record.started_at is None else record.started_at)
+    group.finished_at = at
+    for name in record.nonfinite:
+        group.metrics.setdefault(name, MetricSpread())
+        group.nonfinite[name] = group.nonfinite.get(name, 0) + 1
+    metrics = group.metrics
+    for name, value in record.metrics.items():
+        spread = metrics.get(name)
+        if spread is None:
+            spread = metrics[name] = MetricSpread()
+        _add(spread, value, at)
 
 
-def _new_seconds(record: OpRecord, batches: dict[tuple[str, str], float]) -> float:
-    """Return what this record adds to its op's seconds: of a batch only what exceeds the part counted before."""
-    seconds = record.elapsed_seconds or 0.0
-    if record.batch is None:
+def _new_seconds(seconds: float, batch: str | None, group: OperationGroup) -> float:
+    """Return what an op adds to its group's seconds: of a batch only what exceeds the part counted before."""
+    if batch is None:
         return seconds
-    key = (record.operation, record.batch)
-    counted = batches.get(key, 0.0)
-    batches[key] = max(counted, seconds)
+    counted = group.batches.get(batch, 0.0)
+    group.batches[batch] = max(counted, seconds)
     return max(0.0, seconds - counted)
 
 
-def _add(spread: MetricSpread, value: float) -> None:
+def _add(spread: MetricSpread, value: float, at: float) -> None:
     spread.count += 1
-    spread.last = value
+    spread.last, spread.last_at = value, at
     if spread.min is None or spread.max is None or spread.mean is None:
         spread.min = spread.mean = spread.max = value
         return
-    spread.min = min(spread.min, value)
-    spread.max = max(spread.max, value)
-    spread.mean += (value - spread.mean) / spread.count  # running mean: no sum that could overflow
+    if value < spread.min:
+        spread.min = value
+    elif value > spread.max:
+        spread.max = value
+    spread.mean = _mean(spread.mean, spread.count - 1, value, 1)
+
+
+def _mean(mean: float, count: int, other: float, other_count: int) -> float:
+    """Return the mean of both, without a sum that could overflow."""
+    total = count + other_count
+    found = mean + (other - mean) * other_count / total
+    return found if math.isfinite(found) else mean * (count / total) + other * (other_count / total)
+
+
+def _merged_metrics(metrics: Mapping[str, MetricSpread], later: Mapping[str, MetricSpread]) -> dict[str, MetricSpread]:
+    shared = {name: _merged_spread(metrics[name], later[name]) for name in metrics.keys() & later}
+    return {**metrics, **later, **shared}
+
+
+def _merged_spread(spread: MetricSpread, later: MetricSpread) -> MetricSpread:
+    if spread.min is None or spread.mean is None or spread.max is None or spread.last_at is None:
+        return later
+    if later.min is None or later.mean is None or later.max is None or later.last_at is None:
+        return spread
+    return replace(
+        later if later.last_at >= spread.last_at else spread,
+        count=spread.count + later.count,
+        min=min(spread.min, later.min),
+        mean=_mean(spread.mean, spread.count, later.mean, later.count),
+        max=max(spread.max, later.max),
+    )
+
+
+def _earlier(first: float | None, second: float | None) -> float | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)

@@ -22,6 +22,7 @@ class StepAggregate(models.Model):
     operation = models.CharField(max_length=TEXT_LENGTH)
     count = models.PositiveBigIntegerField()
     failures = models.PositiveBigIntegerField(default=0)
+    cancelled = models.PositiveBigIntegerField(default=0)
     seconds = models.FloatField(default=0.0)
     queue_seconds = models.FloatField(default=0.0)
     metrics = models.JSONField(default=dict, help_text="By name: count, min, mean, max, last and last_at.")
