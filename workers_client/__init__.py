@@ -17,7 +17,12 @@ from workers_client.null_recorder import NullRecorder
 from workers_client.recorder import Recorder
 from workers_client.wire import HEARTBEAT_INTERVAL_SECONDS
 
-__all__ = ["ConfigurationError", "NullRecorder", "Recorder", "WorkersClientError", "get_recorder", "start"]
+__all__ = [
+    "AnyRecorder", "ConfigurationError", "NullRecorder", "Recorder", "WorkersClientError", "get_recorder", "start",
+]  # fmt: skip
+
+AnyRecorder = Union[Recorder, NullRecorder]
+"""What `start` and `get_recorder` return, for annotations: `def train(recorder: workers_client.AnyRecorder)`."""
 
 _NULL = NullRecorder()
 _recorder: Recorder | None = None
@@ -33,7 +38,7 @@ def start(
     max_bytes: int = 64 * 1024 * 1024,
     socket_timeout: float = 1.0,
     rank: int | None = None,
-) -> Union[Recorder, NullRecorder]:
+) -> AnyRecorder:
     """Make this process's recorder and return it at once; called again, return the first one.
 
     Opens no socket; the flush thread starts with the first record. Without a URL (`redis_url`, else `REDIS_URL`), or
@@ -64,6 +69,6 @@ def start(
         return _recorder
 
 
-def get_recorder() -> Union[Recorder, NullRecorder]:
+def get_recorder() -> AnyRecorder:
     """Return what `start()` made in this process, or the null recorder."""
     return _recorder if _recorder is not None else _NULL

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 NOTES_LIMIT = 4_096  # ops remembered of one turn before they are merged into 64
 WAKE_UP = "wake_up"
 SLEEP = "sleep"
+UNKNOWN = "unknown"
 _SPAN_PHASES = {WAKE_UP: wire.Phase.WAKING.value, SLEEP: wire.Phase.SLEEPING.value}
 
 
@@ -28,9 +29,10 @@ class GpuTurn:
         self._core = core
         self._role = role
         self._lease = lease
-        self.workload = str(workload)[: wire.RUN_ID_LIMIT]
+        self.workload = _name(core, workload)
         self.requested_at = 0.0
         self.started_at: float | None = None
+        self._value: Any = None  # what the lease gave
         self._notes: list[dict[str, Any]] = []
 
     def note(
@@ -47,12 +49,12 @@ class GpuTurn:
     def note_op(self, ids: Any, start: float, end: float, status: str) -> None:
         """Remember an op that ran inside; `ids` is what is kept of its command."""
         run_id = wire.checked_run_id(ids[2]) if isinstance(ids[2], str) else None
-        self.note(text(ids[1]) or "unknown", start, end, status, run_id, text(ids[0]))
+        self.note(text(ids[1]) or UNKNOWN, start, end, status, run_id, text(ids[0]))
 
     def __enter__(self) -> Any:
         self._request()
         try:
-            value = self._lease.__enter__()
+            value = self._value = self._lease.__enter__()
         except BaseException:
             self._forget()
             raise
@@ -71,7 +73,7 @@ class GpuTurn:
             return self.__enter__()
         self._request()
         try:
-            value = await self._lease.__aenter__()
+            value = self._value = await self._lease.__aenter__()
         except BaseException:
             self._forget()
             raise
@@ -106,10 +108,16 @@ class GpuTurn:
                 "started_at": started_at,
                 "at": at,
                 "ops": merged_ops(self._notes),
+                **self._place(),
             }
             self._core.record((events.TURN, self.workload, fields, self._seconds(started_at, at)))
         except Exception:  # noqa: BLE001 - the host's lease must be given back whatever happens here
             self._core.count_error()
+
+    def _place(self) -> dict[str, str]:
+        """Return `node`, `pod_uid` and `runtime_id` as far as they are known; a lease may know its runtime."""
+        runtime_id = text(getattr(self._lease, "runtime_id", None)) or text(getattr(self._value, "runtime_id", None))
+        return {**self._core.identity.place, **({} if runtime_id is None else {"runtime_id": runtime_id})}
 
     def _seconds(self, started_at: float, at: float) -> dict[str, float]:
         """Return what the turn adds to the worker's totals."""
@@ -127,7 +135,7 @@ class Span:
 
     def __init__(self, core: Core, name: Any) -> None:
         self._core = core
-        self.name = str(name)[: wire.RUN_ID_LIMIT]
+        self.name = _name(core, name)
         self.phase = _SPAN_PHASES.get(self.name, wire.Phase.RUNNING.value)
         self.started_at = 0.0
 
@@ -152,6 +160,17 @@ class Span:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.__exit__(kind, error, trace)
+
+
+def _name(core: Core, value: Any) -> str:
+    """Return what a host calls a workload or a span, 256 characters at most; `unknown` of what has no name."""
+    try:
+        name = text(str(value)[: wire.RUN_ID_LIMIT])
+    except Exception:  # noqa: BLE001 - an object whose `str` raises
+        name = None
+    if name is None:
+        core.count_error()
+    return name or UNKNOWN
 
 
 def merged_ops(notes: list[dict[str, Any]]) -> list[dict[str, Any]]:

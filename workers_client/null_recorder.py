@@ -5,16 +5,17 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from workers_client.buffer import KINDS
 from workers_client.metrics import sanitize
 
 
-class _NullOperation:
+class NullOperation:
     """Stands in for an op or a span."""
 
-    def finish(self, result: Any, **_: Any) -> None:
+    def finish(self, result: Any, *, tokens: Any = None, datums: Any = None, batch: Any = None) -> None:
         """Do nothing."""
 
-    def __enter__(self) -> _NullOperation:
+    def __enter__(self) -> NullOperation:
         return self
 
     def __exit__(
@@ -22,7 +23,7 @@ class _NullOperation:
     ) -> None:
         """Let the host's exception pass."""
 
-    async def __aenter__(self) -> _NullOperation:
+    async def __aenter__(self) -> NullOperation:
         return self
 
     async def __aexit__(
@@ -31,7 +32,7 @@ class _NullOperation:
         """Let the host's exception pass."""
 
 
-class _NullTurn:
+class NullTurn:
     """Enters and leaves a lease, be it a plain or an async context manager."""
 
     def __init__(self, lease: Any) -> None:
@@ -42,8 +43,9 @@ class _NullTurn:
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Any:
-        return self._lease.__exit__(kind, error, trace)
+    ) -> bool | None:
+        result: bool | None = self._lease.__exit__(kind, error, trace)
+        return result
 
     async def __aenter__(self) -> Any:
         if hasattr(self._lease, "__aenter__"):
@@ -52,14 +54,15 @@ class _NullTurn:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Any:
-        if hasattr(self._lease, "__aexit__"):
-            return await self._lease.__aexit__(kind, error, trace)
-        return self.__exit__(kind, error, trace)
+    ) -> bool | None:
+        if not hasattr(self._lease, "__aexit__"):
+            return self.__exit__(kind, error, trace)
+        result: bool | None = await self._lease.__aexit__(kind, error, trace)
+        return result
 
 
 class NullRecorder:
-    """Has every name of `Recorder` and records nothing."""
+    """Has every name of `Recorder`, with its arguments, and records nothing."""
 
     role = ""
     worker = ""
@@ -68,23 +71,31 @@ class NullRecorder:
         """Return itself."""
         return self
 
-    def _nothing(self, *_: Any, **__: Any) -> None:
+    # --- Requests ---------------------------------------------------------------------------------------------
+    def enqueued(self, command: Any) -> None:
+        """Do nothing: the command is not stamped."""
+
+    def popped(self, commands: Any) -> None:
         """Do nothing."""
 
-    enqueued = popped = answered = delivered = sample_accepted = sample_answered = phase = _nothing
-
-    def operation(self, command: Any) -> _NullOperation:
+    def operation(self, command: Any) -> NullOperation:
         """Return a context manager that does nothing."""
-        return _NullOperation()
+        return NullOperation()
 
-    def span(self, name: Any) -> _NullOperation:
-        """Return a context manager that does nothing."""
-        return _NullOperation()
+    def answered(self, command: Any, result: Any = None) -> None:
+        """Do nothing."""
 
-    def gpu_turn(self, workload: Any, lease: Any) -> _NullTurn:
-        """Return a context manager, plain and async, that enters the lease and does nothing else."""
-        return _NullTurn(lease)
+    def delivered(self, request_id: Any) -> None:
+        """Do nothing."""
 
+    # --- Sampling ---------------------------------------------------------------------------------------------
+    def sample_accepted(self, request: Any) -> None:
+        """Do nothing."""
+
+    def sample_answered(self, request: Any, result: Any, *, source: Any) -> None:
+        """Do nothing."""
+
+    # --- Metrics, turns, phases -------------------------------------------------------------------------------
     def sanitize_metrics(self, metrics: Any) -> Any:
         """Return the metrics with finite stand-ins."""
         try:
@@ -92,6 +103,18 @@ class NullRecorder:
         except Exception:  # noqa: BLE001 - as the real one: never raises into its host
             return metrics
 
+    def gpu_turn(self, workload: Any, lease: Any) -> NullTurn:
+        """Return a context manager, plain and async, that enters the lease and does nothing else."""
+        return NullTurn(lease)
+
+    def span(self, name: Any) -> NullOperation:
+        """Return a context manager that does nothing."""
+        return NullOperation()
+
+    def phase(self, name: Any) -> None:
+        """Do nothing."""
+
+    # --- Delivery ---------------------------------------------------------------------------------------------
     def flush(self, timeout: float | None = None) -> bool:
         """Return True: there is nothing to deliver."""
         return True
@@ -101,5 +124,8 @@ class NullRecorder:
         return True
 
     def stats(self) -> dict[str, Any]:
-        """Return no counters."""
-        return {}
+        """Return the counters of `Recorder.stats`, all zero."""
+        by_kind: dict[str, Any] = {name: dict.fromkeys(KINDS, 0) for name in ("produced", "sent", "buffered")}
+        counts = ("redelivered", "flushes", "failed_flushes", "bytes", "hook_errors")
+        costs = ("last_flush_seconds", "flush_seconds", "hook_last_us", "hook_p99_us")
+        return {**by_kind, "dropped": {}, **dict.fromkeys(counts, 0), **dict.fromkeys(costs, 0.0)}

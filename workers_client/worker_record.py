@@ -42,12 +42,7 @@ class Identity:
     @cached_property
     def fields(self) -> dict[str, Any]:
         """The fields that stay as they are for the process's life. Looked up once, in the flush thread."""
-        named = {
-            "pod": self.environment.get("POD_NAME"),
-            "pod_uid": self.environment.get("POD_UID"),
-            "node": self.environment.get("NODE_NAME"),
-            "parent": self.parent,
-        }
+        named = {"pod": self.environment.get("POD_NAME"), "parent": self.parent}
         return {
             "worker": self.worker,
             "role": self.role,
@@ -58,7 +53,15 @@ class Identity:
             "settings": allowed_settings(self.environment),
             "versions": installed_versions(),
             **{name: value for name, value in named.items() if value},
+            **{name: value for name, value in self.place.items() if name != "runtime_id"},
         }
+
+    @cached_property
+    def place(self) -> dict[str, str]:
+        """Where the process runs, as far as its environment says: `pod_uid`, `node`, `runtime_id`."""
+        named = {"pod_uid": "POD_UID", "node": "NODE_NAME", "runtime_id": "RUNTIME_ID"}
+        found = {field: text(self.environment.get(variable)) for field, variable in named.items()}
+        return {field: value for field, value in found.items() if value is not None}
 
 
 def _host_name() -> str:

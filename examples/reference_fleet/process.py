@@ -10,13 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Union
 
 import redis
 
 import workers_client
 
-AnyRecorder = Union[workers_client.Recorder, workers_client.NullRecorder]
+AnyRecorder = workers_client.AnyRecorder
 
 _PR_SET_PDEATHSIG = 1  # of prctl(2)
 _REDIS_PAUSE_SECONDS = 1.0
