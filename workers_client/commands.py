@@ -52,11 +52,10 @@ def command_ids(command: Any) -> CommandIds:
     return CommandIds(request_id, _operation(command), run_id, command.get("trace_context"))
 
 
-def trace_fields(trace_context: Any, started_at: float) -> dict[str, Any]:
-    """Return the fields of a record that come from a command's trace context: queue time and trace."""
+def add_trace(fields: dict[str, Any], trace_context: Any, started_at: float) -> None:
+    """Add to a record what comes from a command's trace context: queue time and trace."""
     if type(trace_context) is not dict and not isinstance(trace_context, Mapping):
-        return {}
-    fields: dict[str, Any] = {}
+        return
     stamp = trace_context.get(wire.ENQUEUED_AT_ENTRY)
     enqueued_at = None if stamp is None else _stamp(stamp)
     if enqueued_at is not None:
@@ -67,7 +66,6 @@ def trace_fields(trace_context: Any, started_at: float) -> dict[str, Any]:
         parts = parent.split("-")
         if len(parts) >= 4 and len(parts[1]) == 32 and len(parts[2]) == 16 and parent.isascii():  # W3C Trace Context
             fields["trace_id"], fields["span_id"] = parts[1], parts[2]
-    return fields
 
 
 def failure_of(result: Any) -> ErrorWords | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EVENTS_BEFORE_WAKE = 5_000  # events that wait for the fold: more of them wake the flush thread early
 EVENTS_BEFORE_HELP = 20_000  # more of them, and each hook folds a few: memory stays bounded where the thread starves
+EVENTS_BETWEEN_LOOKS = 256  # between the two, not each hook looks after the thread
 HELP_EVENTS = 8  # events that one hook folds
 HOOK_COSTS_KEPT = 512
 
@@ -99,8 +100,9 @@ class Core:
         """Start the thread where none runs; wake it where many events wait; help it where it starves."""
         if self.exited is None and not self.flusher.is_running:
             self.flusher.start()
-        self.events_limit = EVENTS_BEFORE_WAKE if self.flusher.is_running or self.exited is not None else -1
         waiting = len(self.events)
+        next_look = max(EVENTS_BEFORE_WAKE, min(waiting + EVENTS_BETWEEN_LOOKS, EVENTS_BEFORE_HELP))
+        self.events_limit = next_look if self.flusher.is_running or self.exited is not None else -1
         if waiting > EVENTS_BEFORE_WAKE:
             self.flusher.wake()
         if waiting > EVENTS_BEFORE_HELP and self.fold_lock.acquire(blocking=False):
@@ -172,7 +174,9 @@ class Core:
                 except Exception:  # noqa: BLE001 - nonsense from a host costs one event, never the others
                     self.hook_errors += 1
         except IndexError:  # others fold too
-            return
+            pass
+        if self.events_limit > EVENTS_BEFORE_WAKE:  # a hook that sets it meanwhile is heard at the next fold
+            self.events_limit = EVENTS_BEFORE_WAKE
 
     def take(self, *, max_records: int, max_bytes: int) -> Taken:
         """Take records and all totals for one flush. The fold lock must be held."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from workers_client import wire
 from workers_client.codec import encode_object
-from workers_client.commands import ErrorWords, trace_fields
+from workers_client.commands import ErrorWords, add_trace
 from workers_client.metrics import kind_of, recorded_number
 from workers_client.run_totals import RunTotals
 from workers_client.wire_values import count, text
@@ -32,11 +32,8 @@ def encode_operation(data: OpData) -> bytes:
     ) = data  # fmt: skip
     fields: dict[str, Any] = {
         "id": record_id,
-        "run_id": totals.run_id,
         "operation": operation,
         "request_id": request_id if request_id.isprintable() else text(request_id),
-        "role": role,
-        "worker": totals.worker,
         "status": _SUCCEEDED,
         "at": int(at * 1e6) / 1e6,  # microseconds, as readers keep; `round` costs ten times as much
         "step": (totals.steps_base or 0) + own_step,
@@ -51,12 +48,17 @@ def encode_operation(data: OpData) -> bytes:
     if elapsed is not None:
         fields["elapsed_seconds"] = int(elapsed * 1e9) / 1e9
     if trace_context is not None:
-        fields.update(trace_fields(trace_context, at if started_at is None else started_at))
+        add_trace(fields, trace_context, at if started_at is None else started_at)
     if metrics is not None or replaced is not None:
         _add_metrics(fields, metrics, replaced)
     if work is not None:
         _add_work(fields, *work)
-    return encode_object(fields)
+    # What all records of a run and role share is encoded once: `{"run_id":…,"role":…,"worker":…,` and the rest.
+    head = totals.heads.get(role)
+    if head is None:
+        shared = {"run_id": totals.run_id, "role": role, "worker": totals.worker}
+        head = totals.heads[role] = encode_object(shared)[:-1] + b","
+    return head + encode_object(fields)[1:]
 
 
 def encode_fields(fields: dict[str, Any]) -> bytes:
@@ -72,7 +74,9 @@ def operation_size(metrics: Any) -> int:
 def _add_metrics(fields: dict[str, Any], metrics: dict[Any, Any] | None, replaced: dict[Any, str] | None) -> None:
     if metrics and replaced is None and len(metrics) <= wire.METRICS_LIMIT and _known_names.issuperset(metrics):
         values = metrics.values()
-        if _FLOAT.issuperset(map(type, values)) and all(map(math.isfinite, values)):
+        if _FLOAT.issuperset(map(type, values)) and math.isfinite(
+            sum(values)
+        ):  # of one that is not, neither is the sum
             fields["metrics"] = metrics
             return
     finite, nonfinite = split_metrics(metrics, replaced)

@@ -23,13 +23,14 @@ class RunTotals:
     """
 
     __slots__ = (
-        "counts", "instants", "last_activity_at", "operations_key", "run_id", "samples_key", "sampling", "step_times",
-        "steps_added", "steps_base", "steps_known", "steps_own", "worker",
+        "counts", "heads", "instants", "last_activity_at", "operations_key", "run_id", "samples_key", "sampling",
+        "step_times", "steps_added", "steps_base", "steps_known", "steps_own", "worker",
     )  # fmt: skip
 
     def __init__(self, run_id: str, worker: str) -> None:
         self.run_id = run_id
         self.worker = worker
+        self.heads: dict[str, bytes] = {}  # by role: what its op records start with
         self.operations_key = wire.operations_key(run_id)
         self.samples_key = wire.samples_key(run_id)
         self.counts: dict[str, int] = {}
