@@ -10,6 +10,8 @@ import argparse
 import gc
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -28,10 +30,11 @@ from benchmarks.contenders import (
 from benchmarks.redis_server import RedisServer, running_redis
 from workers_client import codec, wire
 
-BLOCK = 500  # calls timed at once
+BLOCK = 2_000  # calls timed at once: what waits between two flushes of a busy trainer
 SINGLE_CALLS = 20_000
 FLUSH_RECORDS = 40_000
 LOOP_SECONDS = 2.0
+IMPORTS = 15
 LoopContender = type[Nothing] | type[Ours] | type[AwaitedWrite]
 
 
@@ -44,6 +47,7 @@ def main() -> None:
         print_one_op(server.url, rounds)
         print_training_loop(server, rounds)
         print_flush(server.url, rounds)
+    print_import()
 
 
 # --- One op ---------------------------------------------------------------------------------------------------
@@ -189,6 +193,16 @@ def _flush_rate(url: str) -> float:
     seconds = time.perf_counter() - started
     ours.recorder.close(10)
     return FLUSH_RECORDS / seconds
+
+
+# --- The import -----------------------------------------------------------------------------------------------
+def print_import() -> None:
+    """Print the processor time of the import in a fresh interpreter, beside that of the standard library's part."""
+    print("\n### Import\n\n| import | ms |\n|---|---:|")
+    for modules in ("dataclasses, json, logging, queue, threading, typing", "workers_client"):
+        code = f"import time; t = time.process_time(); import {modules}; print(time.process_time() - t)"
+        seconds = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(IMPORTS)]
+        print(f"| {modules} | {min(seconds) * 1e3:.1f} |")
 
 
 if __name__ == "__main__":
