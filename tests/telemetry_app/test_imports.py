@@ -12,7 +12,8 @@ PACKAGES = ("workers_client", "telemetry_app", "openrl_site", "examples")
 CONTRACT = ("workers_client.wire", "workers_client.wire_values", "workers_client.wire_worker", "workers_client.codec",
             "workers_client.exceptions")  # fmt: skip
 PURE = tuple(
-    f"telemetry_app.{name}" for name in ("grouping", "step_numbers", "health", "run_state", "rates", "ledger_totals")
+    f"telemetry_app.{name}"
+    for name in ("grouping", "step_numbers", "health", "run_state", "rates", "ledger_totals", "worker_changes")
 )
 READERS = "telemetry_app.readers"
 REMOVERS = "telemetry_app.redis_removal"
