@@ -44,7 +44,7 @@ def make_config(
     Raises:
         ConfigurationError: an argument breaks a rule; the message names it, its value and the rule.
     """
-    if role not in {known.value for known in wire.Role}:
+    if role not in [known.value for known in wire.Role]:  # a list: what is given may have no hash
         raise ConfigurationError(f"role={role!r} must be one of {', '.join(known.value for known in wire.Role)}.")
     _require_positive("interval_seconds", interval_seconds)
     _require_positive("socket_timeout", socket_timeout)
@@ -63,8 +63,14 @@ def make_config(
 
 
 def is_recording_rank(rank: int | None) -> bool:
-    """Return whether this process records: rank 0 alone of a multi-rank trainer (`RANK`, or the argument)."""
+    """Return whether this process records: rank 0 alone of a multi-rank trainer (`RANK`, or the argument).
+
+    Raises:
+        ConfigurationError: the argument is no whole number from 0.
+    """
     if rank is not None:
+        if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
+            raise ConfigurationError(f"rank={rank!r} must be a whole number from 0.")
         return rank == 0
     named = os.environ.get("RANK", "").strip()
     if not named:

@@ -30,6 +30,7 @@ class TcpProxy:
         self._mode = "pass"
         self._stopped = threading.Event()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._forgotten: set[socket.socket] = set()  # clients whose connections lead nowhere
         self._lock = threading.Lock()
         self._listener: socket.socket | None = _listen(0)
         self.port = int(self._listener.getsockname()[1])
@@ -52,6 +53,11 @@ class TcpProxy:
         self._mode = mode
         if mode in ("refuse", "reset"):
             self._drop_all()
+
+    def forget(self) -> None:
+        """Forget the connections there are, and tell nobody, as a NAT does with idle ones; new ones work."""
+        with self._lock:
+            self._forgotten.update(client for client, _ in self._pairs)
 
     def __enter__(self) -> TcpProxy:
         self._thread.start()
@@ -121,7 +127,7 @@ class TcpProxy:
         data = source.recv(_CHUNK)
         if not data:
             return False
-        if self._mode == "swallow":
+        if self._mode == "swallow" or self._forgotten.intersection((source, target)):
             return True
         if is_reply and self._mode == "cut_reply":
             return False
