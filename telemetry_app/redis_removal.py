@@ -53,19 +53,22 @@ class WatchedKeys:
         raw = self._pipeline.get(key)
         return int(raw) if raw is not None and raw.isdigit() else 0
 
-    def is_there(self, key: str) -> bool:
-        """Whether the key exists."""
-        return bool(self._pipeline.exists(key))
+    def are_there(self, keys: Sequence[str]) -> list[bool]:
+        """Tell for each key of a text whether it exists."""
+        return [raw is not None for raw in self._pipeline.mget(keys)]
 
     def activity(self, index: str, member: str) -> float | None:
         """Return a member's instant in an index (unix seconds)."""
-        score: float | None = self._pipeline.zscore(index, member)
-        return score
+        return self.activities(index, [member])[0]
+
+    def activities(self, index: str, members: Sequence[str]) -> list[float | None]:
+        """Return the members' instants in an index (unix seconds)."""
+        return list(self._pipeline.zmscore(index, members))
 
     def remove(
-        self, keys: Sequence[str], *, index: str, member: str, expiring: tuple[str, timedelta] | None = None
+        self, keys: Sequence[str], *, index: str, members: Sequence[str], expiring: tuple[str, timedelta] | None = None
     ) -> tuple[int, int]:
-        """Remove the keys and the index's entry, all or nothing; return how many keys there were, and their bytes.
+        """Remove keys and the index's entries, all or nothing; return how many keys there were, and their bytes.
 
         `expiring` is a key that is kept for so long.
 
@@ -74,11 +77,13 @@ class WatchedKeys:
         """
         size_bytes = sum(self._size_bytes(key) for key in keys)
         self._pipeline.multi()
-        self._pipeline.unlink(*keys)
-        self._pipeline.zrem(index, member)
+        self._pipeline.zrem(index, *members)
         if expiring is not None:
             self._pipeline.expire(*expiring)
-        return int(self._pipeline.execute()[0]), size_bytes
+        if keys:
+            self._pipeline.unlink(*keys)
+        replies = self._pipeline.execute()
+        return int(replies[-1]) if keys else 0, size_bytes
 
     def _size_bytes(self, key: str) -> int:
         try:

@@ -6,7 +6,8 @@ The step count of a run alone stays, for a year: a trainer that comes back goes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from django.db import transaction
@@ -16,10 +17,13 @@ from telemetry_app.models import ListCursor, Run, Worker
 from telemetry_app.redis_removal import StaysError, idle_members, is_idle, require, watching
 from telemetry_app.removal import Removal
 from workers_client import wire
+from workers_client import wire_values as values
 from workers_client.exceptions import MalformedRecordError
 from workers_client.wire_worker import parse_ledger
 
 STEPS_KEPT = timedelta(days=365)
+WORKERS_AT_ONCE = 500
+_NEVER = datetime.fromtimestamp(0, UTC)
 
 Parse = Callable[[bytes], Any]
 
@@ -31,15 +35,16 @@ def trim_idle(before: datetime, removal: Removal) -> None:
         LiveDataUnavailableError: Redis can't be asked; what went before stays gone.
     """
     now = removal.execution.started_at
-    for trim, names in (
+    idle: list[tuple[Callable[[Any, datetime, Removal], bool], Iterator[Any]]] = [
         (trim_run, _idle_runs(before, now)),
-        (_trim_workload, idle_members(wire.WORKLOADS_KEY, before, now)),
-        (_trim_worker, idle_members(wire.WORKERS_KEY, before, now)),
-    ):
-        for name in names:
+        (_trim_workload, filter(_is_text, idle_members(wire.WORKLOADS_KEY, before, now))),
+        (_trim_workers, _batches(filter(_is_text, idle_members(wire.WORKERS_KEY, before, now)))),
+    ]
+    for trim, whats in idle:
+        for what in whats:
             if removal.is_out_of_time():
                 return
-            trim(name, before, removal)
+            trim(what, before, removal)
 
 
 def trim_run(run_id: str, before: datetime, removal: Removal) -> bool:
@@ -58,12 +63,12 @@ def _trim_workload(workload: str, before: datetime, removal: Removal) -> bool:
     return _done(_trim_turns, workload, before, removal)
 
 
-def _trim_worker(worker: str, before: datetime, removal: Removal) -> bool:
-    return _done(_trim_heartbeat, worker, before, removal)
+def _trim_workers(workers: list[str], before: datetime, removal: Removal) -> bool:
+    return _done(_trim_heartbeats, workers, before, removal)
 
 
 def _done(
-    trim: Callable[[str, datetime, Removal], tuple[int, int]], name: str, before: datetime, removal: Removal
+    trim: Callable[[Any, datetime, Removal], tuple[int, int]], what: Any, before: datetime, removal: Removal
 ) -> bool:
     """Trim in one transaction. Redis comes last in it: what fails before leaves both sides as they were.
 
@@ -71,7 +76,7 @@ def _done(
     """
     try:
         with transaction.atomic():
-            keys, size_bytes = trim(name, before, removal)
+            keys, size_bytes = trim(what, before, removal)
             removal.count(keys=keys, size_bytes=size_bytes)
     except StaysError:
         return False
@@ -98,7 +103,7 @@ def _trim_run(run_id: str, before: datetime, removal: Removal) -> tuple[int, int
             require(is_taken(keys.elements(key), cursors.get(key), parse))
         require(_is_ledger_taken(keys.fields(ledger), run.ledger_seen))
         require(keys.whole_number(steps) <= run.steps_completed)
-        return keys.remove(gone, index=wire.RUNS_KEY, member=run_id, expiring=(steps, STEPS_KEPT))
+        return keys.remove(gone, index=wire.RUNS_KEY, members=[run_id], expiring=(steps, STEPS_KEPT))
 
 
 def _trim_turns(workload: str, before: datetime, removal: Removal) -> tuple[int, int]:
@@ -110,19 +115,25 @@ def _trim_turns(workload: str, before: datetime, removal: Removal) -> tuple[int,
     with watching(key) as keys:
         require(is_idle(keys.activity(wire.WORKLOADS_KEY, workload), before, removal.execution.started_at))
         require(is_taken(keys.elements(key), cursor, lambda raw: wire.parse_turn(raw, workload=workload)))
-        return keys.remove([key], index=wire.WORKLOADS_KEY, member=workload)
+        return keys.remove([key], index=wire.WORKLOADS_KEY, members=[workload])
 
 
-def _trim_heartbeat(worker: str, before: datetime, removal: Removal) -> tuple[int, int]:
+def _trim_heartbeats(workers: list[str], before: datetime, removal: Removal) -> tuple[int, int]:
     """A worker's record has expired by itself; one that has not must be in PostgreSQL."""
-    key = wire.worker_key(worker)
-    row = Worker.objects.filter(pk=worker).first()
-    with watching(key) as keys:
-        activity = keys.activity(wire.WORKERS_KEY, worker)
-        require(is_idle(activity, before, removal.execution.started_at))
-        require(not keys.is_there(key) or (row is not None and (activity or 0.0) <= row.last_heartbeat_at.timestamp()))
-        require(row is None or row.last_heartbeat_at < before)
-        return keys.remove([key], index=wire.WORKERS_KEY, member=worker)
+    records = [wire.worker_key(worker) for worker in workers]
+    stored = dict(Worker.objects.filter(pk__in=workers).values_list("worker", "last_heartbeat_at"))
+    with watching(*records) as keys:
+        activities, are_there = keys.activities(wire.WORKERS_KEY, workers), keys.are_there(records)
+        gone = {
+            worker: is_there
+            for worker, activity, is_there in zip(workers, activities, are_there, strict=True)
+            if is_idle(activity, before, removal.execution.started_at)
+            and not (is_there and stored.get(worker, _NEVER).timestamp() < (activity or 0.0))
+            and stored.get(worker, _NEVER) < before
+        }
+        require(bool(gone))
+        present = [wire.worker_key(worker) for worker, is_there in gone.items() if is_there]
+        return keys.remove(present, index=wire.WORKERS_KEY, members=list(gone))
 
 
 def is_taken(elements: Sequence[bytes], cursor: ListCursor | None, parse: Parse) -> bool:
@@ -160,6 +171,16 @@ def _begin_anew(list_keys: Iterable[str]) -> dict[str, ListCursor]:
     before = {cursor.list_key: cursor for cursor in cursors}
     cursors.update(newest_record_id="", malformed_behind=0)
     return before
+
+
+def _is_text(name: str) -> bool:
+    """Whether PostgreSQL can hold it; what it can't was never a worker or a workload for us, and stays alone."""
+    return values.text(name) == name
+
+
+def _batches(names: Iterator[str]) -> Iterator[list[str]]:
+    while batch := list(dict.fromkeys(islice(names, WORKERS_AT_ONCE))):
+        yield batch
 
 
 def _idle_runs(before: datetime, now: datetime) -> Iterator[str]:

@@ -195,7 +195,7 @@ def _apply(part: _Part, clock: _Clock, on_progress: OnProgress | None) -> tuple[
     except Exception as error:  # counted and shown; the other policies go on
         logger.exception("retention of %s failed", part.policy)
         execution.error = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        _reconnect_where_broken()
+    _reconnect_where_broken()
     execution.finished_at = clock.now()
     execution.save(update_fields=["error", "finished_at"])
     execution.refresh_from_db()
