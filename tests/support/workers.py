@@ -66,13 +66,17 @@ def stored_ids(client: redis.Redis, run: str = RUN) -> list[str]:
     return [str(wire.parse_operation(element, run_id=run).id) for element in raw]
 
 
-def check_sums(recorder: Recorder, client: redis.Redis, run: str = RUN) -> None:
-    """Check that `produced = sent + dropped + buffered` for each kind, and that Redis holds each sent op once."""
+def check_sums(recorder: Recorder, client: redis.Redis, *runs: str) -> None:
+    """Check that `produced = sent + dropped + buffered` for each kind, and that Redis holds each sent op once.
+
+    `runs` are all that the recorder had to do with, `run-a` unless named, with no more than their lists can hold.
+    """
+    runs = runs or (RUN,)
     stats = recorder.stats()
     for kind, produced in stats["produced"].items():
         dropped = sum(stats["dropped"].get(kind, {}).values())
         assert produced == stats["sent"][kind] + dropped + stats["buffered"][kind], kind
-    ids = stored_ids(client, run)
+    ids = [record_id for run in runs for record_id in stored_ids(client, run)]
     assert len(ids) == len(set(ids)), "a record stands twice"
     assert len(ids) == stats["sent"][OPERATION] + stats["sent"][FAILURE]
 
@@ -81,6 +85,11 @@ def ledger(client: redis.Redis, run: str = RUN) -> dict[str, int]:
     """Return the counts of a run's ledger."""
     raw = client.hgetall(wire.ledger_key(run))
     return {name: int(raw.get(name.encode(), 0)) for name in wire.LEDGER_COUNTS}
+
+
+def failed_flushes(recorder: Recorder) -> int:
+    """Return how many flushes got no answer so far."""
+    return int(recorder.stats()["failed_flushes"])
 
 
 def wait_until(is_true: Callable[[], bool], what: str) -> None:

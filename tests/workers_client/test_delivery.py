@@ -6,8 +6,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
@@ -18,6 +16,7 @@ from tests.support.workers import (
     RUN,
     check_sums,
     end_recorder,
+    failed_flushes,
     ledger,
     make_recorder,
     record_ops,
@@ -28,38 +27,6 @@ from workers_client import wire
 from workers_client.recorder import Recorder
 
 OPS = 100
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
-    """A Redis of this test's own, which it may stop and kill."""
-    own = EmbeddedRedis(tmp_path)
-    own.start()
-    yield own
-    own.stop()
-
-
-@pytest.fixture
-def proxy(server: EmbeddedRedis) -> Iterator[TcpProxy]:
-    with TcpProxy(str(server.socket)) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: EmbeddedRedis) -> Iterator[redis.Redis]:
-    with redis.Redis(unix_socket_path=str(server.socket), socket_timeout=10) as direct:
-        yield direct
-
-
-@pytest.fixture
-def recorder(proxy: TcpProxy) -> Iterator[Recorder]:
-    made = make_recorder(proxy.url)
-    yield made
-    end_recorder(made)
-
-
-def failed_flushes(recorder: Recorder) -> int:
-    return int(recorder.stats()["failed_flushes"])
 
 
 def check_all_arrived(recorder: Recorder, client: redis.Redis, count: int) -> None:
@@ -103,6 +70,36 @@ def test_a_flush_whose_reply_was_lost_is_not_applied_again(
     assert recorder.stats()["redelivered"] == OPS - 1
     assert client.get(wire.steps_key(RUN)) == str(OPS).encode()
     assert client.llen(wire.step_times_key(RUN)) == OPS
+
+
+def test_a_connection_that_was_forgotten_while_idle_costs_nothing(
+    recorder: Recorder, proxy: TcpProxy, client: redis.Redis
+) -> None:
+    record_ops(recorder, range(1))
+    assert recorder.flush(20)
+    proxy.forget()  # what is sent now gets no answer and no reset
+    record_ops(recorder, range(1, 2))
+    check_all_arrived(recorder, client, 2)
+
+
+def test_a_flush_costs_the_same_with_a_long_history(client: redis.Redis, server: EmbeddedRedis) -> None:
+    recorder = make_recorder(f"unix://{server.socket}", interval_seconds=60)
+    costs = []
+    first = 0
+    for history in (200, 5_000):  # the second has a full list, trimmed by each flush
+        record_ops(recorder, range(first, first + history))
+        assert recorder.flush(60)
+        client.config_resetstat()
+        record_ops(recorder, range(first + history, first + history + OPS))
+        assert recorder.flush(20)
+        first += history + OPS
+        commands = {name: told["calls"] for name, told in client.info("commandstats").items()}
+        del commands["cmdstat_config"]
+        costs.append((commands, client.info("stats")["total_net_input_bytes"]))
+    (few_commands, few_bytes), (many_commands, many_bytes) = costs
+    assert many_commands == few_commands
+    assert many_bytes < 1.1 * few_bytes  # ids and counters have more digits
+    end_recorder(recorder)
 
 
 def test_a_retry_that_races_the_first_try_applies_once(
