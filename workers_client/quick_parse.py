@@ -1,0 +1,101 @@
+"""The common op record, read several times faster: typed decoding, then a few checks over the whole record.
+
+What is not common (a field of another writer, a text that can't be kept as it is, a number of another type, a
+non-finite metric) is left to `wire.parse_operation`, which checks field by field. Both give the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from operator import attrgetter
+from typing import Annotated, Any, Literal, Optional
+
+from workers_client.wire_records import OpRecord
+from workers_client.wire_values import COUNT_LIMIT, LAST_INSTANT, METRIC_NAME_LIMIT, METRICS_LIMIT, TEXT_LIMIT
+
+# The fields of our own workers' records; they come first in `OpRecord`.
+_NAMES = [field.name for field in fields(OpRecord)][:22]
+_KNOWN_NAMES_LIMIT = 4_096
+_known_names: set[str] = set()  # metric names that were found good
+_values_of = attrgetter(*_NAMES)
+_decode: Callable[[bytes | str], Any] | None = None
+
+
+def quick_operation(raw: bytes | str, run_id: str) -> OpRecord | None:
+    """Return the op record, or None where it is not a common one: that says nothing against it."""
+    decode = _decode or _load()
+    try:
+        common = decode(raw)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        return None
+    if common.run_id != run_id or common.nonfinite or not _has_common_values(common):
+        return None
+    return OpRecord(*_values_of(common))
+
+
+def _load() -> Callable[[bytes | str], Any]:
+    """Make the decoder at the first record: importing msgspec takes longer than the rest of the package."""
+    global _decode
+    try:
+        import msgspec
+    except ImportError:
+        _decode = _refuse
+        return _decode
+    meta = msgspec.Meta
+    text = Annotated[str, meta(min_length=1, max_length=TEXT_LIMIT)]
+    seconds = Optional[Annotated[float, meta(ge=0)]]
+    count = Optional[Annotated[int, meta(ge=0, le=COUNT_LIMIT)]]
+    instant = Annotated[float, meta(gt=0, le=LAST_INSTANT)]
+    name = Annotated[str, meta(min_length=1, max_length=METRIC_NAME_LIMIT)]
+    types = {
+        "run_id": str, "operation": text, "status": Literal["succeeded", "failed", "cancelled"], "at": instant,
+        "enqueued_at": Optional[instant], "started_at": Optional[instant], "queue_seconds": seconds,
+        "elapsed_seconds": seconds, "step": count, "tokens": count, "datums": count,
+        "metrics": Annotated[dict[name, float], meta(max_length=METRICS_LIMIT)], "nonfinite": dict[str, str],
+    }  # fmt: skip
+    struct = msgspec.defstruct(
+        "CommonOperation",
+        [
+            (each, types.get(each, Optional[text]))
+            if each in ("run_id", "operation", "status", "at")
+            else (each, types.get(each, Optional[text]), msgspec.field(default_factory=dict))
+            if each in ("metrics", "nonfinite")
+            else (each, types.get(each, Optional[text]), None)
+            for each in _NAMES
+        ],
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    _decode = msgspec.json.Decoder(struct).decode
+    return _decode
+
+
+def _refuse(raw: bytes | str) -> Any:
+    raise ValueError("msgspec is not installed")
+
+
+def _has_common_values(common: Any) -> bool:
+    """Return whether texts can be kept as they are and instants are whole microseconds: as ours are."""
+    return (
+        f"{common.operation}{common.id}{common.request_id}{common.role}{common.worker}{common.batch}"
+        f"{common.error_type}{common.error_category}{common.trace_id}{common.span_id}"  # None is printable, too
+    ).isprintable() and (
+        _is_whole(common.at)
+        and _is_whole(common.started_at)
+        and _is_whole(common.enqueued_at)
+        and (_known_names.issuperset(common.metrics) or _are_names(common.metrics))
+    )
+
+
+def _is_whole(at: float | None) -> bool:
+    """Return whether an instant is what `wire_values.instant` makes of it: rounded to microseconds."""
+    return at is None or int(at * 1e6 + 0.5) / 1e6 == at
+
+
+def _are_names(names: dict[str, float]) -> bool:
+    if not all(map(str.isprintable, names)):
+        return False
+    if len(_known_names) < _KNOWN_NAMES_LIMIT:
+        _known_names.update(names)
+    return True
