@@ -101,6 +101,11 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 TELEMETRY_SNAPSHOT_INTERVAL_SECONDS = _whole_number("TELEMETRY_SNAPSHOT_INTERVAL_SECONDS", default=10, minimum=1)
 TELEMETRY_RETENTION_DAYS = _whole_number("TELEMETRY_RETENTION_DAYS", default=14, minimum=1)
 TELEMETRY_REDIS_IDLE_DAYS = _whole_number("TELEMETRY_REDIS_IDLE_DAYS", default=7, minimum=0)  # 0: never trimmed
+# Past these ages the site says that it is not ready. 0: five intervals of the schedule, at least two minutes.
+TELEMETRY_SNAPSHOT_AGE_LIMIT_SECONDS = _whole_number("TELEMETRY_SNAPSHOT_AGE_LIMIT_SECONDS", default=0, minimum=0)
+TELEMETRY_RETENTION_AGE_LIMIT_SECONDS = _whole_number(
+    "TELEMETRY_RETENTION_AGE_LIMIT_SECONDS", default=2 * 86_400, minimum=1
+)
 
 # --- Django ---------------------------------------------------------------------------------------------------
 DEBUG = _switch("DEBUG", default=False)

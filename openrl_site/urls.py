@@ -7,13 +7,15 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from openrl_site.health import healthz
+from openrl_site.health import healthz, readyz
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("favicon.ico", RedirectView.as_view(url=static("telemetry_app/icon.svg"))),
     path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
     path("api/v1/inspect/healthz", healthz),
+    path("api/v1/inspect/readyz", readyz),
     path("api/v1/inspect/", include("telemetry_app.api.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -132,6 +132,12 @@ def read_workers() -> LiveWorkers:
     return result
 
 
+def read_time() -> float:
+    """Return Redis's clock (unix seconds): the least that says whether it answers."""
+    [[seconds, microseconds]] = _pipeline([("TIME",)])
+    return float(seconds) + float(microseconds) / 1e6
+
+
 def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R], *, chunk: int = 500) -> Checked[R]:
     """Return the elements of a list behind the record with this identity, oldest first.
 

@@ -16,6 +16,16 @@ def create_after_migrate(**_: object) -> None:
         create_periodic_tasks()
 
 
+def snapshot_interval_seconds() -> float:
+    """Return how often a snapshot is due: as the schedule says, or the setting where it says nothing."""
+    # Models of another application: loaded only once all applications are.
+    from django_celery_beat.models import IntervalSchedule
+
+    due = IntervalSchedule.objects.filter(periodictask__task=SNAPSHOT_TASK, periodictask__enabled=True)
+    seconds = [interval.schedule.run_every.total_seconds() for interval in due]
+    return float(min(seconds, default=settings.TELEMETRY_SNAPSHOT_INTERVAL_SECONDS))
+
+
 def create_periodic_tasks() -> None:
     """Create the two entries where they are missing; what an operator changed stays as it is."""
     # Models of another application: loaded only once all applications are.

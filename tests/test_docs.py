@@ -153,7 +153,7 @@ def test_api_page_has_a_heading_for_every_endpoint():
     patterns = {str(pattern.pattern) for pattern in urlpatterns} - {"<path:unknown>", ""}
     endpoints = {re.sub(r"<path:\w+>", "{id}", pattern) for pattern in patterns}
     headings = set(re.findall(r"^## GET /(.+)$", page("api.md"), re.MULTILINE))
-    assert headings == endpoints | {"healthz"}
+    assert headings == endpoints | {"healthz", "readyz"}
 
 
 def test_api_page_names_states_and_healths_in_their_order():

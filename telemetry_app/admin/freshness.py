@@ -1,39 +1,45 @@
-"""How old the data of a page are, and what was not seen."""
+"""How old the data of a page are, what was not seen, and what is wrong with the upkeep."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.conf import settings
 from django.db.models import Sum
 from django.utils import timezone
 
 from telemetry_app.models import Execution, Run
-
-LATE_INTERVALS = 6  # snapshots missed before a page says so in a warning
+from telemetry_app.readiness import check_partitions, check_retention, check_snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """The newest snapshot that succeeded, and records missing over all runs."""
+    """The newest snapshot that succeeded, records missing over all runs, and what else readiness would name."""
 
     last_snapshot_at: datetime | None
     last_error: str
     is_late: bool
     missing_records: int
+    warnings: tuple[str, ...] = ()
 
 
 def history_freshness() -> Freshness:
     """Return how old the stored data are."""
+    now = timezone.now()
+    snapshot = check_snapshot(now)
     newest = Execution.objects.filter(task=Execution.Task.SNAPSHOT, finished_at__isnull=False)
-    last = newest.filter(error="").order_by("-started_at").first()
-    failed = newest.order_by("-started_at").first()
-    age_seconds = (timezone.now() - last.started_at).total_seconds() if last else None
+    last_error = newest.order_by("-started_at").values_list("error", flat=True).first()
     missing = Run.objects.aggregate(total=Sum("missing_records"))["total"]
     return Freshness(
-        last_snapshot_at=last.started_at if last else None,
-        last_error=failed.error if failed else "",
-        is_late=age_seconds is None or age_seconds > LATE_INTERVALS * settings.TELEMETRY_SNAPSHOT_INTERVAL_SECONDS,
+        last_snapshot_at=snapshot.last_at,
+        last_error=last_error or "",
+        is_late=snapshot.last_at is None or not snapshot.is_ok,
         missing_records=missing or 0,
+        warnings=tuple(_warnings(now)),
     )
+
+
+def _warnings(now: datetime) -> list[str]:
+    partitions, retention = check_partitions(now), check_retention(now)
+    found = [] if partitions.is_ok else [f"Partitions are {partitions.detail}."]
+    return found if retention.is_ok else [*found, f"{retention.detail[:1].upper()}{retention.detail[1:]}."]
