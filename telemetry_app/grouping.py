@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from telemetry_app.step_numbers import number_steps
 from workers_client.wire import OPTIM_STEP, TRAINING_OPERATIONS, OpRecord, Status
 
+_at = attrgetter("at")
+_FAILED, _CANCELLED = Status.FAILED.value, Status.CANCELLED.value
 _LARGEST = sys.float_info.max  # a sum of durations stops there: neither JSON nor PostgreSQL's JSON has infinity
 
 
@@ -92,14 +95,10 @@ def group_steps(records: Iterable[OpRecord], *, steps_completed: int | None = No
 
 def group_operations(numbered: Iterable[tuple[int, OpRecord]]) -> dict[OperationKey, OperationGroup]:
     """Fold records, each once and with its step, into one group per step and op name."""
-    groups: dict[OperationKey, OperationGroup] = {}
-    for step, record in sorted(numbered, key=lambda pair: (pair[1].at, pair[1].identity)):
-        key = (step, record.operation)
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = OperationGroup()
-        _count(group, record)
-    return groups
+    by_key: dict[OperationKey, list[OpRecord]] = {}
+    for step, record in numbered:
+        by_key.setdefault((step, record.operation), []).append(record)
+    return {key: _operation_group(records) for key, records in by_key.items()}
 
 
 def steps_of(groups: OperationGroups, *, steps_completed: int | None = None) -> list[StepGroup]:
@@ -185,52 +184,87 @@ def _wall_seconds(
 
 
 # --- Ops of one name in one step ------------------------------------------------------------------------------
-def _count(group: OperationGroup, record: OpRecord) -> None:
-    """Add a record that finished behind all that the group has."""
-    at = record.at
-    group.count += 1
-    if record.status != Status.SUCCEEDED.value:
-        group.failures += record.status == Status.FAILED.value
-        group.cancelled += record.status == Status.CANCELLED.value
-    if record.queue_seconds is not None:
-        group.queue_seconds = min(group.queue_seconds + record.queue_seconds, _LARGEST)
-    if record.elapsed_seconds is not None:
-        group.seconds = min(group.seconds + _new_seconds(record.elapsed_seconds, record.batch, group), _LARGEST)
-    if record.enqueued_at is not None:
-        group.first_enqueued_at = _earlier(group.first_enqueued_at, record.enqueued_at)
-    group.started_at = min(group.started_at, at, at if record.started_at is None else record.started_at)
-    group.finished_at = at
+def _operation_group(records: list[OpRecord]) -> OperationGroup:
+    """Fold the records of one op name in one step: of a hundred thousand at once where a run was left for long."""
+    if len(records) == 1:
+        return _group_of_one(records[0])
+    records.sort(key=_at)
+    if len({record.at for record in records}) < len(records):
+        records.sort(key=lambda record: (record.at, record.identity))
+    metrics = _spreads(records)
+    nonfinite: dict[str, int] = {}
+    for record in records:
+        for name in record.nonfinite:
+            metrics.setdefault(name, MetricSpread())
+            nonfinite[name] = nonfinite.get(name, 0) + 1
+    batches = _batch_seconds(records)
+    alone = [record.elapsed_seconds for record in records if record.elapsed_seconds and record.batch is None]
+    statuses = [record.status for record in records]
+    return OperationGroup(
+        len(records),
+        statuses.count(_FAILED),
+        min(sum(alone) + sum(batches.values()), _LARGEST),
+        min(sum([record.queue_seconds for record in records if record.queue_seconds]), _LARGEST),
+        metrics,
+        nonfinite,
+        statuses.count(_CANCELLED),
+        min([record.enqueued_at for record in records if record.enqueued_at is not None], default=None),
+        min([record.at if record.started_at is None else min(record.started_at, record.at) for record in records]),
+        records[-1].at,
+        batches,
+    )
+
+
+def _group_of_one(record: OpRecord) -> OperationGroup:
+    """Do the same for a single record, which is what an `optim_step` comes as."""
+    at, seconds = record.at, record.elapsed_seconds or 0.0
+    metrics = {name: MetricSpread(1, value, value, value, value, at) for name, value in record.metrics.items()}
     for name in record.nonfinite:
-        group.metrics.setdefault(name, MetricSpread())
-        group.nonfinite[name] = group.nonfinite.get(name, 0) + 1
-    metrics = group.metrics
-    for name, value in record.metrics.items():
-        spread = metrics.get(name)
-        if spread is None:
-            spread = metrics[name] = MetricSpread()
-        _add(spread, value, at)
+        metrics.setdefault(name, MetricSpread())
+    return OperationGroup(
+        1,
+        int(record.status == _FAILED),
+        seconds,
+        record.queue_seconds or 0.0,
+        metrics,
+        dict.fromkeys(record.nonfinite, 1),
+        int(record.status == _CANCELLED),
+        record.enqueued_at,
+        at if record.started_at is None else min(record.started_at, at),
+        at,
+        {} if record.batch is None else {record.batch: seconds},
+    )
 
 
-def _new_seconds(seconds: float, batch: str | None, group: OperationGroup) -> float:
-    """Return what an op adds to its group's seconds: of a batch only what exceeds the part counted before."""
-    if batch is None:
-        return seconds
-    counted = group.batches.get(batch, 0.0)
-    group.batches[batch] = max(counted, seconds)
-    return max(0.0, seconds - counted)
+def _spreads(records: list[OpRecord]) -> dict[str, MetricSpread]:
+    """Return the spread of each metric over records, oldest first."""
+    names = list(records[0].metrics)
+    if all(list(record.metrics) == names for record in records):  # the usual case, three times faster
+        columns = zip(*(record.metrics.values() for record in records), strict=True)
+        at = records[-1].at
+        return {name: _spread(values, at) for name, values in zip(names, columns, strict=True)}
+    spreads: dict[str, MetricSpread] = {}
+    for name in {name: None for record in records for name in record.metrics}:
+        having = [record for record in records if name in record.metrics]
+        spreads[name] = _spread([record.metrics[name] for record in having], having[-1].at)
+    return spreads
 
 
-def _add(spread: MetricSpread, value: float, at: float) -> None:
-    spread.count += 1
-    spread.last, spread.last_at = value, at
-    if spread.min is None or spread.max is None or spread.mean is None:
-        spread.min = spread.mean = spread.max = value
-        return
-    if value < spread.min:
-        spread.min = value
-    elif value > spread.max:
-        spread.max = value
-    spread.mean = _mean(spread.mean, spread.count - 1, value, 1)
+def _spread(values: Sequence[float], last_at: float) -> MetricSpread:
+    count = len(values)
+    mean = sum(values) / count
+    if not math.isfinite(mean):
+        mean = sum(value / count for value in values)
+    return MetricSpread(count, min(values), mean, max(values), values[-1], last_at)
+
+
+def _batch_seconds(records: list[OpRecord]) -> dict[str, float]:
+    """Return the seconds of each batch: those of its longest op."""
+    batches: dict[str, float] = {}
+    for record in records:
+        if record.batch is not None:
+            batches[record.batch] = max(batches.get(record.batch, 0.0), record.elapsed_seconds or 0.0)
+    return batches
 
 
 def _mean(mean: float, count: int, other: float, other_count: int) -> float:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count
+from django.test.utils import CaptureQueriesContext
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry_app import bulk, rows
 from telemetry_app.grouping import group_steps, steps_of
+from telemetry_app.instants import from_unix
 from telemetry_app.models import Operation, StepAggregate
 from telemetry_app.step_aggregates import groups_of, store_steps
-from tests.support.records import RUN, START, op
+from tests.support.records import RUN, START, op, step_of_ops
 from workers_client.wire import FORWARD, FORWARD_BACKWARD, OPTIM_STEP
 
 pytestmark = pytest.mark.django_db
@@ -39,11 +40,24 @@ RECORDS = st.builds(
 
 def store(records):
     """Store records as a snapshot does: the rows that are new, then their steps."""
+    stored = set(Operation.objects.values_list("record_id", flat=True))
+    new = [record for record in {record.id: record for record in records}.values() if record.id not in stored]
     with transaction.atomic():
-        values = [rows.operation_row(record, record.step) for record in records]
-        inserted = bulk.insert_once(Operation, rows.OPERATION_COLUMNS, values, owner="run_id", returning=("record_id",))
-        new = {record_id for (record_id,) in inserted}
-        store_steps(RUN, [(record.step, record) for record in records if record.identity in new])
+        Operation.objects.bulk_create(map(row_of, new))
+        store_steps(RUN, [(record.step, record) for record in new])
+
+
+def row_of(record):
+    same = ("run_id", "operation", "status", "step", "elapsed_seconds", "queue_seconds", "nonfinite")
+    return Operation(
+        record_id=record.id,
+        at=from_unix(record.at),
+        enqueued_at=from_unix(record.enqueued_at),
+        started_at=from_unix(record.started_at),
+        batch=record.batch or "",
+        metrics=dict(record.metrics),
+        **{name: getattr(record, name) for name in same},
+    )
 
 
 def stored_steps(steps_completed=None):
@@ -94,3 +108,90 @@ def test_any_split_into_snapshots_gives_the_steps_of_all_records(records, data, 
         store(again)
     assert_each_row_counts_once()
     assert plain(stored_steps(steps_completed)) == plain(group_steps(records, steps_completed=steps_completed))
+
+
+# --- The rows -------------------------------------------------------------------------------------------------
+def test_a_row_holds_what_its_records_amount_to():
+    store(
+        [
+            op(
+                at=START + n, step=7, elapsed_seconds=2.0, queue_seconds=0.5, enqueued_at=START - n,
+                started_at=START - 1 + n, status=status, metrics={"loss:sum": float(n)}, nonfinite={"kl": "nan"},
+            )
+            for n, status in enumerate(["succeeded", "failed", "cancelled"])
+        ]
+    )  # fmt: skip
+    row = StepAggregate.objects.get()
+    assert (row.run_id, row.step, row.operation) == (RUN, 7, FORWARD_BACKWARD)
+    assert (row.count, row.failures, row.cancelled, row.seconds, row.queue_seconds) == (3, 1, 1, 6.0, 1.5)
+    assert row.metrics == {"loss:sum": [3, 0.0, 1.0, 2.0, 2.0, START + 2]}
+    assert row.nonfinite == {"kl": 3}
+    instants = (row.first_enqueued_at, row.started_at, row.finished_at)
+    assert tuple(at.timestamp() - START for at in instants) == (-2, -1, 2)
+
+
+def test_a_metric_of_a_single_op_is_kept_as_its_value():
+    store([op(at=START, step=0, metrics={"loss": 1.5})])
+    assert StepAggregate.objects.get().metrics == {"loss": 1.5}
+
+
+def test_instants_are_kept_to_the_microsecond_and_texts_to_the_letter():
+    record = op("op\twith\\ \u2028\n☃", at=1_800_000_000.123457, step=0, enqueued_at=253_402_300_799.0,
+                metrics={"a\"b": 1e300}, run_id=RUN)  # fmt: skip
+    store([record])
+    [(key, group)] = groups_of(StepAggregate.objects.all()).items()
+    assert key == (0, record.operation)
+    assert (group.finished_at, group.first_enqueued_at) == (record.at, record.enqueued_at)
+    assert group.metrics['a"b'].last == 1e300
+
+
+def test_thousands_of_steps_are_stored_at_once():
+    store([record for step in range(1_500) for record in step_of_ops(step, at=START + step)])
+    assert StepAggregate.objects.count() == 3_000
+    assert_each_row_counts_once()
+
+
+def test_a_batch_that_two_snapshots_take_counts_once():
+    batch = [op(at=START + n, step=0, elapsed_seconds=10.0 + n, batch="b1") for n in range(4)]
+    store(batch[:2])
+    store(batch[2:])
+    assert StepAggregate.objects.get().seconds == 13.0
+
+
+def test_a_late_record_of_a_step_whose_details_are_gone_is_added():
+    store([op(at=START + n, step=0, elapsed_seconds=1.0, metrics={"loss": float(n)}) for n in (1, 3)])
+    Operation.objects.all().delete()
+    store([op(at=START + 2, step=0, elapsed_seconds=1.0, metrics={"loss": 8.0})])
+    [group] = groups_of(StepAggregate.objects.all()).values()
+    loss = group.metrics["loss"]
+    assert (group.count, group.seconds) == (3, 3.0)
+    assert (loss.count, loss.min, loss.mean, loss.max, loss.last) == (3, 1.0, 4.0, 8.0, 3.0)
+
+
+def test_other_runs_and_steps_are_left_alone():
+    store([op(at=START, step=0), op(at=START, step=1), op(at=START, step=0, operation=FORWARD)])
+    StepAggregate.objects.update(run_id="run-b")
+    store([op(at=START + 1, step=0)])
+    assert sorted(StepAggregate.objects.values_list("run_id", "step", "operation", "count")) == [
+        (RUN, 0, FORWARD_BACKWARD, 1),
+        ("run-b", 0, FORWARD, 1),
+        ("run-b", 0, FORWARD_BACKWARD, 1),
+        ("run-b", 1, FORWARD_BACKWARD, 1),
+    ]
+
+
+def test_more_records_need_no_more_queries():
+    def queries(count):
+        records = [op(at=START + n, step=n, batch="b1") for n in range(count)]
+        store_steps(RUN, [(record.step, record) for record in records])
+        with CaptureQueriesContext(connection) as captured:
+            again = [op(at=START + n, step=n, batch="b1") for n in range(count)]
+            store_steps(RUN, [(record.step, record) for record in again])
+        return len(captured)
+
+    assert queries(2) == queries(200)
+
+
+def test_nothing_new_writes_nothing(django_assert_num_queries):
+    with django_assert_num_queries(0):
+        store_steps(RUN, [])
