@@ -63,7 +63,7 @@ class Fold:
         """Move all totals into commands, what `records` adds included; return them and the runs they are of."""
         for record in records:
             if record.totals is not None:
-                self.changed[record.totals.run_id] = record.totals
+                self.changed.setdefault(record.totals.run_id, record.totals)  # not over what a run counts since
         commands = [command for totals in self.changed.values() for command in totals.take()]
         runs = list(self.changed)
         self.changed = {}
@@ -104,7 +104,8 @@ class Fold:
             self._finish(role, ids, totals, (None, at, None), error, None, None, None)
 
     def _answer_last(self, request_id: str, at: float) -> None:
-        self._count_answer(request_id, self._last_ran[request_id], at)
+        totals = self._run(self._last_ran[request_id].run_id)  # a flush since has taken what had changed
+        self._count_answer(request_id, totals, at)
 
     def _count_answer(self, request_id: str, totals: RunTotals, at: float) -> bool:
         self.open_requests.end(request_id, UNANSWERED)

@@ -1,0 +1,109 @@
+"""The fold: what is counted reaches the next flush, wherever a flush comes between two calls."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.workers import RUN, command, end_recorder, ledger, make_recorder
+from workers_client import ledger as folding
+from workers_client import wire
+from workers_client.core import Core
+from workers_client.recorder import Recorder
+
+NOBODY = "redis://127.0.0.1:1/0"
+CALLS = ("enqueued", "popped", "ran", "answered", "delivered")
+
+
+@functools.cache
+def the_command(number: int, run: str) -> dict[str, Any]:
+    """Return the command of a number: the same object in each call, as a host holds it."""
+    return command(number, run=run)
+
+
+def call(recorder: Recorder, number: int, name: str, run: str = RUN) -> None:
+    """Make one call about one request; an op that ran succeeds."""
+    wanted = the_command(number, run)
+    if name == "ran":
+        with recorder.operation(wanted) as op:
+            op.finish({"type": "done", "metrics": {}})
+    elif name == "delivered":
+        recorder.delivered(wanted["request_id"])
+    else:
+        getattr(recorder, name)([wanted] if name == "popped" else wanted)
+
+
+def take(core: Core) -> Counter[tuple[str, str]]:
+    """Take one flush; return what it adds to the ledgers."""
+    with core.fold_lock:
+        core.fold_events()
+        for totals in core.fold.changed.values():
+            totals.steps_base = totals.steps_base or 0
+        taken = core.take(max_records=10_000, max_bytes=10**9)
+        core.fold.records.settle()
+    counted: Counter[tuple[str, str]] = Counter()
+    for word, key, *rest in taken.total_commands:
+        if word == "HINCRBY":
+            counted[str(key), str(rest[0])] += int(rest[1])
+    return counted
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    made = make_recorder(NOBODY, interval_seconds=3600)
+    made._core.flusher.start = lambda: None  # type: ignore[method-assign] # the test takes each flush itself
+    return made
+
+
+def test_an_answer_after_the_flush_of_its_op_is_in_the_next(redis_client: redis.Redis, redis_url: str) -> None:
+    recorder = make_recorder(redis_url, interval_seconds=60)
+    for name in CALLS[:3]:
+        call(recorder, 1, name)
+    assert recorder.flush(20)
+    call(recorder, 1, "answered")
+    assert recorder.flush(20)
+    assert ledger(redis_client)["answered"] == 1
+    end_recorder(recorder)
+
+
+@given(
+    flushes=st.sets(st.integers(0, 19)),
+    order=st.permutations(range(4)),
+    names=st.sampled_from([CALLS, CALLS[:-1], CALLS[1:-1], CALLS[-2:-1]]),
+)
+def test_counts_do_not_depend_on_where_flushes_come(
+    flushes: set[int], order: list[int], names: tuple[str, ...]
+) -> None:
+    made = make_recorder(NOBODY, interval_seconds=3600)
+    made._core.flusher.start = lambda: None  # type: ignore[method-assign]
+    counted: Counter[tuple[str, str]] = Counter()
+    for place, (number, name) in enumerate(itertools.product(order, names)):
+        call(made, number, name, run=f"run-{number % 2}")
+        if place in flushes:
+            counted += take(made._core)
+    counted += take(made._core)
+    told = [name for name in names if name != "ran"]
+    assert counted == {(wire.ledger_key(f"run-{run}"), name): 2 for run in range(2) for name in told}
+
+
+def test_a_run_that_was_forgotten_while_its_record_waits_loses_no_count(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "RUNS_LIMIT", 2)
+    core = recorder._core
+    call(recorder, 1, "ran", run="run-1")
+    with core.fold_lock:
+        core.fold_events()
+        core.fold.take_totals([])  # a flush that had no room for the record
+    call(recorder, 2, "popped", run="run-2")
+    call(recorder, 3, "popped", run="run-3")  # one too many: run-1 is forgotten, its record waits
+    call(recorder, 1, "answered", run="run-1")
+    counted = take(core)
+    assert counted[wire.ledger_key("run-1"), "answered"] == 1
