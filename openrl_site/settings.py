@@ -239,6 +239,7 @@ UNFOLD: dict[str, Any] = {
                     {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
                     for title, icon, name in (
                         ("Executions", "history", "telemetry_app_execution_changelist"),
+                        ("Retention policies", "auto_delete", "telemetry_app_retentionpolicy_changelist"),
                         ("Periodic tasks", "schedule", "django_celery_beat_periodictask_changelist"),
                         ("Users", "person", "auth_user_changelist"),
                         ("API tokens", "key", "authtoken_tokenproxy_changelist"),

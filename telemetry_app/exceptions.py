@@ -7,6 +7,7 @@ __all__ = [
     "InvalidQueryError",
     "LiveDataUnavailableError",
     "NotFoundError",
+    "QueueUnavailableError",
     "TelemetryError",
 ]
 
@@ -33,3 +34,7 @@ class InvalidQueryError(TelemetryError, ValueError):
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(message)
         self.parameter = parameter
+
+
+class QueueUnavailableError(TelemetryError):
+    """Celery's queue does not take a task."""

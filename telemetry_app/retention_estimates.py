@@ -46,7 +46,7 @@ def exact_expired(*, now: datetime | None = None) -> list[Expired]:
     for policy in policies_in_order().exclude(days_to_keep=None):
         before = _cutoff(policy, now or timezone.now())
         rows, size_bytes = _count(HOLDINGS[policy.kind], before)
-        found.append(Expired(policy.kind, before, rows, size_bytes, _oldest_at(HOLDINGS[policy.kind])))
+        found.append(Expired(policy.kind, before, rows, size_bytes, oldest_at(HOLDINGS[policy.kind])))
     return found
 
 
@@ -58,13 +58,33 @@ def estimate_expired(policy: RetentionPolicy, *, now: datetime) -> Expired:
     holding = HOLDINGS[policy.kind]
     before = _cutoff(policy, now)
     if before is None:
-        return Expired(policy.kind, None, 0, 0, _oldest_at(holding))
+        return Expired(policy.kind, None, 0, 0)
     if holding.is_partitioned:
         days = _expired_days(holding, before)
         rows, size_bytes = sum(day.rows_estimate for day in days), sum(day.size_bytes for day in days)
     else:
         rows, size_bytes = _estimate_plain(holding, before)
-    return Expired(policy.kind, before, rows, size_bytes, _oldest_at(holding))
+    return Expired(policy.kind, before, rows, size_bytes)
+
+
+def oldest_at(holding: Holding) -> datetime | None:
+    """Return the oldest row's instant; of partitioned tables the oldest day that has rows."""
+    if not holding.is_partitioned:
+        at = holding.at_column
+        return holding.model._default_manager.order_by(at).values_list(at, flat=True).first()
+    # One question for all days, oldest first; the first that has a row ends it.
+    days = [
+        sql.SQL("SELECT {} WHERE EXISTS (SELECT FROM {})").format(
+            sql.Literal(partition.day), sql.Identifier(partition.name)
+        )
+        for partition in list_partitions(holding.table)
+    ]
+    if not days:
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute((sql.SQL(" UNION ALL ").join(days) + sql.SQL(" LIMIT 1")).as_string(cursor.connection))
+        found = cursor.fetchone()
+    return datetime.combine(found[0], time.min, UTC) if found else None
 
 
 def _cutoff(policy: RetentionPolicy, now: datetime) -> Any:
@@ -125,20 +145,3 @@ def _bytes_a_row(table: str) -> float:
         )
         size_bytes, rows = cursor.fetchone()
     return size_bytes / rows if rows else 0.0
-
-
-def _oldest_at(holding: Holding) -> datetime | None:
-    """Return the oldest row's instant; of partitioned tables the oldest day that has rows."""
-    if not holding.is_partitioned:
-        at = holding.at_column
-        return holding.model._default_manager.order_by(at).values_list(at, flat=True).first()
-    with connection.cursor() as cursor:
-        for partition in list_partitions(holding.table):
-            cursor.execute(
-                sql.SQL("SELECT EXISTS (SELECT FROM {})")
-                .format(sql.Identifier(partition.name))
-                .as_string(cursor.connection)
-            )
-            if cursor.fetchone()[0]:
-                return datetime.combine(partition.day, time.min, UTC)
-    return None

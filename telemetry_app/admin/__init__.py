@@ -1,5 +1,5 @@
-"""The admin: runs, workers, failures and the site's own executions, read-only; users, tokens and the schedule."""
+"""The admin: runs, workers, failures and executions, read-only; policies, the schedule, users and tokens."""
 
-from telemetry_app.admin import accounts, dashboard, failures, maintenance, runs, schedule, workers
+from telemetry_app.admin import accounts, dashboard, failures, maintenance, policies, runs, schedule, workers
 
-__all__ = ["accounts", "dashboard", "failures", "maintenance", "runs", "schedule", "workers"]
+__all__ = ["accounts", "dashboard", "failures", "maintenance", "policies", "runs", "schedule", "workers"]

@@ -1,25 +1,76 @@
-"""What the site did itself: executions of snapshot and retention."""
+"""What the site did itself: executions of snapshot and retention, and starting one by hand."""
 
 from __future__ import annotations
 
-from django.contrib import admin
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.defaultfilters import filesizeformat
+from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.exceptions import QueueUnavailableError
 from telemetry_app.models import Execution
-from telemetry_app.templatetags.telemetry import ago, badge, duration
+from telemetry_app.retention_policies import EXECUTIONS, HOLDINGS, REDIS
+from telemetry_app.schedule import RETENTION_TASK, SNAPSHOT_TASK
+from telemetry_app.task_queue import queue_task
+from telemetry_app.templatetags.telemetry import ago, badge, duration, figure
+
+TASKS = {Execution.Task.SNAPSHOT.value: SNAPSHOT_TASK, Execution.Task.RETENTION.value: RETENTION_TASK}
+# Whoever may add executions may start one: there is no other way to add them.
+START_PERMISSION = "telemetry_app.add_execution"
+_OUTCOMES = {
+    "succeeded": Q(error="", finished_at__isnull=False),
+    "failed": ~Q(error=""),
+    "unfinished": Q(error="", finished_at__isnull=True),
+}
+
+
+class OutcomeFilter(admin.SimpleListFilter):
+    """How it ended."""
+
+    title = "outcome"
+    parameter_name = "outcome"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Return the choices."""
+        return [(word, word) for word in _OUTCOMES]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        """Return the executions that ended so."""
+        return queryset.filter(_OUTCOMES.get(self.value() or "", Q()))
+
+
+class PolicyFilter(admin.SimpleListFilter):
+    """Which policy a retention applied."""
+
+    title = "policy"
+    parameter_name = "policy"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Return the choices."""
+        return [(policy, policy.replace("_", " ")) for policy in (*HOLDINGS, REDIS, EXECUTIONS)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        """Return the executions of that policy."""
+        return queryset.filter(policy=self.value()) if self.value() else queryset
 
 
 @admin.register(Execution)
 class ExecutionAdmin(ReadOnlyAdmin):
-    """Executions, newest first."""
+    """Executions, newest first, with buttons that queue one."""
 
     list_display = (
-        "task", "shown_outcome", "shown_started", "shown_seconds", "runs_count", "rows_written", "rows_removed",
-        "malformed_count", "error",
+        "task", "policy", "shown_outcome", "shown_started", "shown_seconds", "runs_count", "rows_written",
+        "shown_removed", "shown_cutoff", "malformed_count", "error",
     )  # fmt: skip
-    list_filter = ("task",)
+    list_filter = ("task", PolicyFilter, OutcomeFilter)
+    list_before_template = "telemetry_app/executions_before.html"
     ordering = ("-started_at", "-id")
 
     @display(description="Outcome")
@@ -40,3 +91,45 @@ class ExecutionAdmin(ReadOnlyAdmin):
         if execution.finished_at is None:
             return duration(None)
         return duration((execution.finished_at - execution.started_at).total_seconds())
+
+    @display(description="Removed", ordering="rows_removed")
+    def shown_removed(self, execution: Execution) -> str:
+        """What a retention removed: rows, or keys of Redis, with their bytes."""
+        if execution.task != Execution.Task.RETENTION:
+            return figure(None)
+        keys = execution.policy == REDIS
+        what = f"{figure(execution.keys_removed)} keys" if keys else f"{figure(execution.rows_removed)} rows"
+        return f"{what}, {filesizeformat(execution.bytes_removed)}" if execution.bytes_removed else what
+
+    @display(description="Kept since")
+    def shown_cutoff(self, execution: Execution) -> SafeString:
+        """The first instant that a retention kept."""
+        return ago(execution.cutoff_at)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add where the buttons lead to."""
+        start = path(
+            "start/<slug:task>/", self.admin_site.admin_view(self.start_view), name="telemetry_app_execution_start"
+        )
+        return [start, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list, with buttons for those who may use them."""
+        tasks = list(TASKS) if request.user.has_perm(START_PERMISSION) else []
+        return super().changelist_view(request, {**(extra_context or {}), "startable_tasks": tasks})
+
+    def start_view(self, request: HttpRequest, task: str) -> HttpResponse:
+        """Queue a task, and go back to the list."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not request.user.has_perm(START_PERMISSION):
+            raise PermissionDenied
+        if task not in TASKS:
+            raise Http404
+        try:
+            queue_task(TASKS[task])
+        except QueueUnavailableError as error:
+            messages.error(request, f"The {task} was not queued. {error}.")
+        else:
+            messages.success(request, f"A {task} is queued; it shows here once a Celery worker has taken it.")
+        return HttpResponseRedirect(reverse("admin:telemetry_app_execution_changelist"))
