@@ -244,7 +244,7 @@ def test_flush_and_close_keep_their_time_with_a_server_that_never_answers(proxy:
 def test_few_connections_are_tried_while_redis_is_gone(recorder: Recorder, proxy: TcpProxy) -> None:
     proxy.mode = "reset"
     record_ops(recorder, range(3))
-    wait_until(lambda: failed_flushes(recorder) >= 3, "the third try")
+    wait_until(lambda: failed_flushes(recorder) >= 1, "the first try")
     before, started = proxy.connections_count, time.monotonic()
     wait_until(lambda: proxy.connections_count >= before + 3, "three more tries")
     assert (proxy.connections_count - before) / (time.monotonic() - started) < 5  # a second

@@ -35,8 +35,6 @@ record(9)
 INTERRUPTED = subprocess.run(  # what Ctrl-C makes of a program without a recorder
     [sys.executable, "-c", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)"], stderr=subprocess.DEVNULL
 ).returncode
-HANDLER = "signal.signal(signal.SIGTERM, lambda *_: (print('handled'), sys.exit(7)))"
-TERMINATE = "os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(30)"
 
 
 def script(end: str, *, before_start: str = "", after_start: str = "") -> str:
@@ -70,15 +68,6 @@ def test_the_last_op_arrives_and_the_exit_is_the_hosts_own(
     assert len(stored_ids(redis_client)) == 10
     record = worker_record(redis_client)
     assert (record["phase"], record["exit_reason"]) == ("exited", reason)
-
-
-@pytest.mark.parametrize("place", ["before_start", "after_start"])
-def test_a_handler_of_the_hosts_runs_once_wherever_it_was_installed(
-    redis_client: redis.Redis, redis_url: str, place: str
-) -> None:
-    done = run_script(script(TERMINATE, **{place: HANDLER}), redis_url)
-    assert (done.returncode, done.stdout.count("handled")) == (7, 1)
-    assert len(stored_ids(redis_client)) == 10
 
 
 def test_no_signal_handler_is_installed(redis_client: redis.Redis, redis_url: str) -> None:

@@ -74,9 +74,9 @@ def reason_of(client: redis.Redis) -> str:
     return str(record["exit_reason"])
 
 
-def run(redis_url: str, lines: str, **options: str) -> tuple[int, str, str]:
-    """Run the program and these lines; return its exit code, and what it printed and complained."""
-    done = run_script(f"{PROGRAM}\n{lines}", redis_url, **options)
+def run(redis_url: str, source: str, **options: str) -> tuple[int, str, str]:
+    """Run the program and a source; return its exit code, and what it printed and complained."""
+    done = run_script(f"{PROGRAM}\n{source}", redis_url, **options)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -86,77 +86,93 @@ def test_a_handler_that_exits_is_an_end_by_signal(
     redis_client: redis.Redis, redis_url: str, tmp_path: Path, python: str, handler: str, order: str
 ) -> None:
     steps = [f"install({handler})", "exec(START)"]
-    lines = "\n".join([*(steps if order == "before" else steps[::-1]), "for n in range(10): record(n)", "get_signal()"])
-    ended = run(redis_url, lines, python=python, PYTHONPATH=python_path(tmp_path))
+    source = "\n".join(
+        [*(steps if order == "before" else steps[::-1]), "for n in range(10): record(n)", "get_signal()"]
+    )
+    ended = run(redis_url, source, python=python, PYTHONPATH=python_path(tmp_path))
     assert ended == (7, "handled\n", "")
     assert len(stored_ids(redis_client)) == 10
     assert reason_of(redis_client) == "signal"
 
 
-@pytest.mark.parametrize(
-    ("handler", "exit_code"),
-    [
-        ("set_flag", 0),
-        ("fail", 1),
-        ("Stopper().stop", 7),
-        ("Stopper()", 7),
-        ("functools.partial(functools.partial(leave))", 7),
-        ("decorated(leave)", 7),
-        ("lambda *both: leave(*both)", 7),
-    ],
-)
-def test_a_handler_of_any_shape_is_known(
-    redis_client: redis.Redis, redis_url: str, handler: str, exit_code: int
-) -> None:
-    code, told, noise = run(redis_url, f"exec(START)\nrecord(0)\ninstall({handler})\nget_signal()")
-    assert (code, told) == (exit_code, "handled\n")
-    assert noise.splitlines()[-1:] == (["LookupError: told to stop"] if handler == "fail" else [])
+def ends_of(client: redis.Redis, redis_url: str, cases: list[str]) -> tuple[dict[str, tuple[int, str]], str]:
+    """Run each case in a process of its own; return its exit code and reason by case, and what they complained.
+
+    One program forks them all before anything of the recorder's is made, which is quicker than a start of each.
+    """
+    fork = f"""
+import json, redis.connection
+pids = {{}}
+for lines in {cases!r}:
+    pid = os.fork()
+    if pid == 0:
+        break
+    pids[pid] = lines
+else:
+    lines = "print(json.dumps({{pid: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids}}))"
+exec(lines)
+"""
+    done = run_script(f"{PROGRAM}\n{fork}", redis_url)
+    *_, codes = done.stdout.splitlines()
+    reasons = {}
+    for name in client.zrange(wire.WORKERS_KEY, 0, -1):
+        record = json.loads(client.get(wire.worker_key(name.decode())))
+        reasons[str(record["pid"])] = record["exit_reason"]
+    ended = [(code, reasons[pid]) for pid, code in json.loads(codes).items()]  # in the order of the cases
+    return dict(zip(cases, ended, strict=True)), done.stderr
+
+
+def lines(*steps: str) -> str:
+    """Return a case that starts, records one op and takes these steps."""
+    return "\n".join(["exec(START)", "record(0)", *steps])
+
+
+def test_a_handler_of_any_shape_is_known(redis_client: redis.Redis, redis_url: str) -> None:
+    exit_codes = {
+        "set_flag": 0,
+        "fail": 1,
+        "Stopper().stop": 7,
+        "Stopper()": 7,
+        "functools.partial(functools.partial(leave))": 7,
+        "decorated(leave)": 7,
+        "lambda *both: leave(*both)": 7,
+    }
+    expected = {lines(f"install({name})", "get_signal()"): (code, "signal") for name, code in exit_codes.items()}
+    ended, noise = ends_of(redis_client, redis_url, list(expected))
+    assert ended == expected
+    assert noise.splitlines()[-1] == "LookupError: told to stop"
     assert "workers_client" not in noise
-    assert reason_of(redis_client) == "signal"
 
 
-@pytest.mark.parametrize(
-    ("lines", "reason"),
-    [
-        ("install(leave)", "exit"),
-        ("install(leave)\nsys.exit(3)", "exit"),
-        ("install(leave)\nset_flag(0, None)", "exit"),
-        ("install(decorated(leave))\ndecorated(print)()", "exit"),
-        ("install(leave)\nraise ValueError('of the host')", "exception"),
-        ("signal.signal(signal.SIGUSR1, set_flag)\nos.kill(os.getpid(), signal.SIGUSR1)\nstopped.wait(20)", "exit"),
-        ("install(signal.SIG_IGN)\nos.kill(os.getpid(), signal.SIGTERM)", "exit"),
-    ],
-)
-def test_a_handler_that_never_ran_says_nothing(
-    redis_client: redis.Redis, redis_url: str, lines: str, reason: str
-) -> None:
-    run(redis_url, f"exec(START)\nrecord(0)\n{lines}")
-    assert reason_of(redis_client) == reason
+def test_a_handler_that_never_ran_says_nothing(redis_client: redis.Redis, redis_url: str) -> None:
+    get_another = ("signal.signal(signal.SIGUSR1, set_flag)", "os.kill(os.getpid(), signal.SIGUSR1)")
+    expected = {
+        lines("install(leave)"): (0, "exit"),
+        lines("install(leave)", "sys.exit(3)"): (3, "exit"),
+        lines("install(leave)", "set_flag(0, None)"): (0, "exit"),
+        lines("install(decorated(leave))", "decorated(print)()"): (0, "exit"),
+        lines("install(leave)", "raise ValueError('of the host')"): (1, "exception"),
+        lines("install(leave)", *get_another, "stopped.wait(20)"): (0, "exit"),
+        lines("install(signal.SIG_IGN)", "os.kill(os.getpid(), signal.SIGTERM)"): (0, "exit"),
+    }
+    assert ends_of(redis_client, redis_url, list(expected))[0] == expected
 
 
-@pytest.mark.parametrize(
-    ("ending", "reason"),
-    [
-        ("get_signal()", "signal"),
-        ("os.kill(os.getpid(), signal.SIGINT)\n    stopped.wait(20)", "signal"),
-        ("raise ValueError('of the host')", "exception"),
-        ("sys.exit(3)", "closed"),
-        ("pass", "closed"),
-    ],
-)
 def test_a_host_that_closes_in_a_finally_is_told_apart_from_a_clean_end(
-    redis_client: redis.Redis, redis_url: str, ending: str, reason: str
+    redis_client: redis.Redis, redis_url: str
 ) -> None:
-    run(redis_url, f"exec(START)\nrecord(0)\ninstall(leave)\ntry:\n    {ending}\nfinally:\n    recorder.close()")
-    assert reason_of(redis_client) == reason
+    def closing(ending: str, arguments: str = "") -> str:
+        return lines("install(leave)", f"try:\n    {ending}\nfinally:\n    recorder.close({arguments})")
 
-
-def test_a_reason_of_the_hosts_own_stays(redis_client: redis.Redis, redis_url: str) -> None:
-    lines = (
-        "exec(START)\nrecord(0)\ninstall(leave)\ntry:\n    get_signal()\nfinally:\n    recorder.close(reason='drained')"
-    )
-    assert run(redis_url, lines)[0] == 7
-    assert reason_of(redis_client) == "drained"
+    expected = {
+        closing("get_signal()"): (7, "signal"),
+        closing("os.kill(os.getpid(), signal.SIGINT); stopped.wait(20)"): (-2, "signal"),
+        closing("raise ValueError('of the host')"): (1, "exception"),
+        closing("sys.exit(3)"): (3, "closed"),
+        closing("pass"): (0, "closed"),
+        closing("get_signal()", "reason='drained'"): (7, "drained"),
+    }
+    assert ends_of(redis_client, redis_url, list(expected))[0] == expected
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -187,6 +203,6 @@ if __name__ == "__main__":
 
 
 def test_the_hosts_handler_stays_the_same_object(redis_client: redis.Redis, redis_url: str) -> None:
-    lines = "install(leave)\ncode = leave.__code__\nexec(START)\nrecord(0)\nassert recorder.close(10)\n"
-    code, _, noise = run(redis_url, lines + "assert signal.getsignal(15) is leave\nassert leave.__code__ is code")
+    source = "install(leave)\ncode = leave.__code__\nexec(START)\nrecord(0)\nassert recorder.close(10)\n"
+    code, _, noise = run(redis_url, source + "assert signal.getsignal(15) is leave\nassert leave.__code__ is code")
     assert (code, noise) == (0, "")

@@ -29,15 +29,6 @@ def record_when_the_program_has_ended():
     threading.main_thread().join()
     record(1)
 
-def start_a_thread_that_records():
-    thread = threading.Thread(target=record, args=(1,))
-    try:
-        thread.start()
-    except RuntimeError:  # the host's own trouble, which it has without a recorder, too
-        record(1)
-    else:
-        thread.join()
-
 recorder = workers_client.start("trainer", interval_seconds=60)
 """
 
@@ -49,10 +40,9 @@ recorder = workers_client.start("trainer", interval_seconds=60)
         ("record(1)", 1),
         ("atexit.register(record, 1)", 1),
         ("threading.Thread(target=record_when_the_program_has_ended).start()", 1),
-        ("atexit.register(start_a_thread_that_records)", 1),
         ("record(0)\nassert recorder.close(20)\nthreading.Thread(target=record_when_the_program_has_ended).start()", 2),
     ],
-    ids=["last line", "atexit", "late thread", "thread of atexit", "late thread after close"],
+    ids=["last line", "atexit", "late thread", "late thread after close"],
 )
 def test_each_op_arrives_without_noise(
     redis_client: redis.Redis, redis_url: str, tmp_path: Path, python: str, lines: str, count: int
