@@ -96,6 +96,14 @@ def _due_policies() -> dict[str, datetime]:
     return due
 
 
+def newest_retention_at() -> datetime | None:
+    """Return when retention was last applied to ops without an error."""
+    applied = Execution.objects.filter(
+        task=Execution.Task.RETENTION, policy=RetentionPolicy.Kind.OPERATIONS, error="", finished_at__isnull=False
+    )
+    return applied.order_by("-started_at").values_list("started_at", flat=True).first()
+
+
 def snapshot_age_limit_seconds() -> float:
     """Return the age past which the newest snapshot is too old."""
     if settings.TELEMETRY_SNAPSHOT_AGE_LIMIT_SECONDS:

@@ -10,7 +10,7 @@ from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from telemetry_app import partitions, readiness
 from telemetry_app.models import Execution, Operation, RetentionPolicy
-from telemetry_app.readiness import check_all, snapshot_age_limit_seconds
+from telemetry_app.readiness import check_all, newest_retention_at, snapshot_age_limit_seconds
 from telemetry_app.retention import apply_retention
 from telemetry_app.schedule import SNAPSHOT_TASK, create_periodic_tasks
 from telemetry_app.snapshots import take_snapshot
@@ -119,6 +119,11 @@ def test_a_missing_partition_is_named_until_it_is_made(ready):
     assert (wrong.name, wrong.detail) == ("partitions", f"missing: {name}")
     take_snapshot(now=NOW)
     assert failed() == set()
+
+
+def test_the_newest_retention_of_ops_is_known(ready):
+    Execution.objects.create(task="retention", policy="operations", started_at=NOW + timedelta(days=1), error="no lock")
+    assert NOW <= newest_retention_at() < NOW + timedelta(minutes=1)
 
 
 def test_limits_follow_the_schedule_and_the_settings(settings):
