@@ -13,11 +13,13 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from telemetry_app.admin.read_only import PageAdmin
-from telemetry_app.exceptions import LiveDataUnavailableError, NotFoundError
+from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.health import Health
-from telemetry_app.inspection.workers import known_worker, worker_detail_fields
+from telemetry_app.inspection.workers import event_fields, known_worker, worker_detail_fields, worker_events
 from telemetry_app.models import Worker
 from telemetry_app.templatetags.telemetry import ago, badge, figure, short
+
+SHOWN_EVENTS = 50
 
 
 class HealthFilter(admin.SimpleListFilter):
@@ -93,11 +95,18 @@ class WorkerAdmin(PageAdmin):
 
 
 def _worker_page(worker: str) -> dict[str, Any]:
+    now = timezone.now().timestamp()
     try:
-        fields = worker_detail_fields(known_worker(worker, now=timezone.now().timestamp()))
+        fields = worker_detail_fields(known_worker(worker, now=now))
+        events = worker_events(worker, None, SHOWN_EVENTS, now=now)
     except NotFoundError as error:
         raise Http404(str(error)) from error
-    except LiveDataUnavailableError as error:
+    except (LiveDataUnavailableError, HistoryUnavailableError) as error:
         return {"outage": str(error)}
     named = ("host", "pid", "node", "pod", "pod_uid", "parent", "interval_seconds")
-    return {"worker": fields, "process": {name: fields[name] for name in named if fields[name] is not None}}
+    return {
+        "worker": fields,
+        "process": {name: fields[name] for name in named if fields[name] is not None},
+        "events": [event_fields(event) for event in events.events],
+        "events_total": events.total_matching,
+    }

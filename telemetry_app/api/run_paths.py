@@ -1,4 +1,4 @@
-"""What a path below `/runs/` means: servers decode `%2F`, so `a%2Fsteps` arrives as the steps of run `a`."""
+"""What a path below `/runs/` or `/workers/` means: servers decode `%2F`, so `a%2Fsteps` arrives as the steps of `a`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ from telemetry_app.exceptions import InvalidQueryError, NotFoundError
 View = Callable[[Any, Request, str], Response]
 
 
-def part_of_run(view: View) -> View:
-    """Let a view that answers a part of a run give way to the run whose id ends like it.
+def part_of(owner: str) -> Callable[[View], Callable[..., Response]]:
+    """Let a view that answers a part of a run (or worker) give way to the one whose id ends like it.
 
-    That run is meant where the server kept the undecoded path (ASGI does) and its last slash is encoded, and where
-    there is no run that the part could belong to.
+    That one is meant where the server kept the undecoded path (ASGI does) and its last slash is encoded, and where
+    there is none that the part could belong to. `owner` is what the path calls the id: `run` or `worker`.
     """
+
+    def decorate(view: View) -> Callable[..., Response]:
+        return _giving_way(view, owner)
+
+    return decorate
+
+
+def _giving_way(view: View, owner: str) -> Callable[..., Response]:
     part = view.__name__
 
     @wraps(view)
-    def answer(self: Any, request: Request, run: str) -> Response:
-        whole = f"{run}/{part}"
+    def answer(self: Any, request: Request, **ids: str) -> Response:
+        whole = f"{ids[owner]}/{part}"
         if _is_last_slash_encoded(request, part):
             return self.retrieve(request, whole)
         try:
-            return view(self, request, run)
+            return view(self, request, ids[owner])
         except NotFoundError as missing:
             try:
                 return self.retrieve(request, whole)

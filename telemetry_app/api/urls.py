@@ -24,6 +24,7 @@ urlpatterns = [
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
     path("failures", FailureViewSet.as_view(_LIST), name="failure-list"),
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
+    path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
     path("", NoEndpointView.as_view()),
     path("<path:unknown>", NoEndpointView.as_view()),  # last: a JSON answer, not the site's page

@@ -14,7 +14,7 @@ from rest_framework.viewsets import ViewSet
 from telemetry_app.api.cursors import decode_cursor, encode_cursor
 from telemetry_app.api.field_paths import select_fields
 from telemetry_app.api.parameters import PAGING, Parameters
-from telemetry_app.api.run_paths import part_of_run
+from telemetry_app.api.run_paths import part_of
 from telemetry_app.exceptions import HistoryUnavailableError, NotFoundError
 from telemetry_app.health import Health
 from telemetry_app.inspection import records, runs, workers
@@ -62,7 +62,7 @@ class RunViewSet(ViewSet):
         Parameters(request.query_params, ())
         return Response(runs.run_detail(run, now=timezone.now().timestamp()))
 
-    @part_of_run
+    @part_of("run")
     def steps(self, request: Request, run: str) -> Response:
         """Answer op records grouped by step, newest step last."""
         given = Parameters(request.query_params, ("last", "before", "fields"))
@@ -84,7 +84,7 @@ class RunViewSet(ViewSet):
             }
         )
 
-    @part_of_run
+    @part_of("run")
     def operations(self, request: Request, run: str) -> Response:
         """Answer op records, newest first."""
         given = Parameters(request.query_params, ("status", "operation", "step", "since", "until", *PAGING))
@@ -99,7 +99,7 @@ class RunViewSet(ViewSet):
         page = records.run_operations(sources, wanted, _record_position(request, given), given.page_size())
         return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=sources.run_id))
 
-    @part_of_run
+    @part_of("run")
     def failures(self, request: Request, run: str) -> Response:
         """Answer failed ops and failed sampling answers of the run, newest first."""
         given = Parameters(request.query_params, PAGING)
@@ -128,7 +128,7 @@ class FailureViewSet(ViewSet):
 
 
 class WorkerViewSet(ViewSet):
-    """Workers: the list, and one."""
+    """Workers: the list, one, and its events."""
 
     def list(self, request: Request) -> Response:
         """Answer workers, newest heartbeat first."""
@@ -177,6 +177,27 @@ class WorkerViewSet(ViewSet):
         found = workers.known_worker(worker, now=now)
         return Response({**workers.worker_detail_fields(found), "as_of": rfc3339(now)})
 
+    @part_of("worker")
+    def events(self, request: Request, worker: str) -> Response:
+        """Answer what happened to one worker, newest first."""
+        given = Parameters(request.query_params, PAGING)
+        mark = _position(request, given, ((int, float), str))
+        after = workers.EventPosition(_from_microseconds(mark[0]), mark[1]) if mark else None
+        page = workers.worker_events(worker, after, given.page_size(), now=timezone.now().timestamp())
+        position = page.next_position
+        taken_at = rfc3339(page.last_snapshot_at)
+        return Response(
+            {
+                "worker": worker,
+                "count": len(page.events),
+                "total_matching": page.total_matching,
+                "next": _next(request, [_microseconds(position.at), position.event] if position else None),
+                "as_of": taken_at,
+                "coverage": {"source": "history", "history": True, "last_snapshot_at": taken_at},
+                "results": [workers.event_fields(event) for event in page.events],
+            }
+        )
+
 
 class NoEndpointView(APIView):
     """Whatever path leads nowhere."""
@@ -207,11 +228,15 @@ def _from_microseconds(value: float) -> datetime:
     return datetime.fromtimestamp(min(max(value, 0), 253_402_300_799_000_000) / 1e6, timezone.get_current_timezone())
 
 
+def _microseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1e6)
+
+
 def _records_answer(
     request: Request, page: records.RecordsPage, coverage: dict[str, Any], **names: Any
 ) -> dict[str, Any]:
     position = page.next_position
-    mark = [round(position.at.timestamp() * 1e6), position.record_id, position.run_id] if position else None
+    mark = [_microseconds(position.at), position.record_id, position.run_id] if position else None
     return {
         **names,
         "count": len(page.results),

@@ -24,7 +24,7 @@ _TONES = {
     RunState.SAMPLING.value: "good", RunState.PROGRESSING.value: "good", RunState.WAITING_FOR_CLIENT.value: "calm",
     RunState.IDLE.value: "calm", RunState.FINISHED.value: "calm",
     Health.ALIVE.value: "good", Health.LATE.value: "wait", Health.LOST.value: "bad", Health.EXITED.value: "calm",
-    "failed": "bad", "succeeded": "good", "cancelled": "calm",
+    "failed": "bad", "succeeded": "good", "cancelled": "calm", "started": "good", "recovered": "good",
 }  # fmt: skip
 NOTHING = SafeString('<span class="t-muted">–</span>')  # no value, which is not 0
 _MARKS = {"bad": "▲", "wait": "◆", "good": "●", "calm": "○"}

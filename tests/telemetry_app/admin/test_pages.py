@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from telemetry_app.models import Run, Worker
+from telemetry_app.models import Run, Worker, WorkerEvent
 from telemetry_app.snapshots import take_snapshot
 from workers_client import wire
 from workers_client.codec import encode_object
@@ -104,6 +104,17 @@ def test_the_run_page_shows_steps_failures_and_workers(admin_client: Client, red
     shown = text_of(admin_client, "/admin/telemetry_app/run/run_2Fa_3A1/change/")
     for expected in ("run/a:1", "optim_step", "grad_norm:mean", "1.5", "CudaOutOfMemory", "trainer-host-1", "alive"):
         assert expected in shown
+
+
+def test_the_worker_page_shows_what_happened(admin_client: Client, redis_client: redis.Redis) -> None:
+    put_worker(redis_client, "trainer-0", "run-0")
+    page = "/admin/telemetry_app/worker/trainer-0/change/"
+    take_snapshot()
+    WorkerEvent.objects.create(worker_id="trainer-0", event="late", at=timezone.now(), detail="<b>so</b>")
+    shown = text_of(admin_client, page)
+    assert "started" in shown
+    assert "late" in shown
+    assert "&lt;b&gt;so&lt;/b&gt;" in shown
 
 
 def test_the_run_page_escapes_what_a_worker_wrote(admin_client: Client, redis_client: redis.Redis) -> None:
