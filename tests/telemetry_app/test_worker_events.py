@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -9,9 +12,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from telemetry_app.models import RetentionPolicy, Worker, WorkerEvent
-from telemetry_app.readers import LiveWorkers
+from telemetry_app.readers import LiveWorkers, read_workers
 from telemetry_app.worker_events import record_events
 from tests.support.records import RUN, START, WORKER, worker
+from tests.support.workers import ROOT, wait_until
 from workers_client.wire_worker import OutstandingWork
 
 pytestmark = pytest.mark.django_db
@@ -227,3 +231,55 @@ def test_events_that_retention_would_remove_are_not_written_again():
     look(10, heard(10))
     look(86_400 + 300)
     assert told() == [("started", 0)]
+
+
+# --- Real processes -------------------------------------------------------------------------------------------
+TRAINER = """
+import sys, workers_client
+recorder = workers_client.start(role="trainer", interval_seconds=0.1)
+command = {"request_id": "req-1", "op": "optim_step", "model_id": "run-a", "payload": {}, "trace_context": None}
+recorder.enqueued(command)
+recorder.popped([command])
+recorder.flush(10)
+print(recorder.worker, flush=True)
+sys.stdin.readline()
+recorder.close(5, reason="stopped")
+"""
+
+
+@pytest.fixture
+def trainer(redis_client):
+    """A trainer's process that holds a request; it exits once it reads a line."""
+    with subprocess.Popen(
+        [sys.executable, "-c", TRAINER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def look_until(event):
+    """Look at what Redis holds until an event is written."""
+
+    def is_written():
+        workers = read_workers()
+        record_events(workers, now=datetime.fromtimestamp(workers.redis_time, UTC))
+        return WorkerEvent.objects.filter(event=event).exists()
+
+    wait_until(is_written, event)
+    return list(WorkerEvent.objects.order_by("at").values_list("worker_id", "event"))
+
+
+@pytest.mark.processes
+def test_a_killed_trainer_is_lost_with_what_it_held(trainer):
+    name = trainer.stdout.readline().strip()
+    trainer.send_signal(signal.SIGKILL)
+    assert look_until("lost") == [(name, "started"), (name, "late"), (name, "lost")]
+    assert WorkerEvent.objects.get(event="lost").detail.startswith("1 request outstanding of run-a, oldest ")
+
+
+@pytest.mark.processes
+def test_a_trainer_that_is_closed_has_exited(trainer):
+    name = trainer.stdout.readline().strip()
+    trainer.communicate("\n", timeout=30)
+    assert look_until("exited") == [(name, "started"), (name, "exited")]
+    assert WorkerEvent.objects.get(event="exited").detail == "stopped"
