@@ -94,12 +94,15 @@ def _drop(name: str, removal: Removal) -> None:
 
 def _delete_rows(name: str, holding: Holding, removal: Removal) -> None:
     """Delete what no pinned run keeps, block by block: no row is looked at twice, and no list of them is held."""
+    table, kept = sql.Identifier(name), sql.SQL(holding.kept_sql)
+    some = sql.SQL("SELECT EXISTS (SELECT FROM {table} WHERE ({kept}) IS NOT TRUE)")
+    if not _run(some.format(table=table, kept=kept))[0]:  # an earlier execution did it: most days of pinned runs
+        return
     statement = sql.SQL(
         "WITH gone AS (DELETE FROM {table} WHERE ctid >= {first}::tid AND ctid < {behind}::tid"
         " AND ({kept}) IS NOT TRUE RETURNING pg_column_size({table}.*) AS size)"
         " SELECT count(*), COALESCE(sum(size), 0)::bigint FROM gone"
     )
-    table, kept = sql.Identifier(name), sql.SQL(holding.kept_sql)
     for first in range(0, _blocks(name), CHUNK_BLOCKS):
         if removal.is_out_of_time():
             return

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
@@ -18,7 +19,7 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget
 from telemetry_app.admin.read_only import ReadOnlyAdmin
 from telemetry_app.models import Execution, RetentionPolicy
 from telemetry_app.retention_estimates import estimate_expired, oldest_at
-from telemetry_app.retention_policies import HOLDINGS, ensure_policies, policies_in_order
+from telemetry_app.retention_policies import HOLDINGS, ensure_policies
 from telemetry_app.templatetags.telemetry import ago, figure
 
 MOST_DAYS = 36_500
@@ -56,14 +57,14 @@ class RetentionPolicyAdmin(ReadOnlyAdmin):
         return ModelAdmin.has_change_permission(self, request, obj)
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        """Return the policies in the order in which they are applied."""
+        """Return the policies, all of them."""
         ensure_policies()
-        return policies_in_order()
+        return super().get_queryset(request)
 
     @display(description="Kind")
     def shown_kind(self, policy: RetentionPolicy) -> str:
         """What is kept."""
-        return policy.get_kind_display()
+        return capfirst(policy.get_kind_display())
 
     @display(description="Days to keep")
     def shown_days(self, policy: RetentionPolicy) -> str:
@@ -79,9 +80,11 @@ class RetentionPolicyAdmin(ReadOnlyAdmin):
         return f"about {figure(expired.rows)} rows, {filesizeformat(expired.size_bytes)}"
 
     @display(description="Oldest")
-    def shown_oldest(self, policy: RetentionPolicy) -> SafeString:
+    def shown_oldest(self, policy: RetentionPolicy) -> SafeString | str:
         """The oldest row there is; of tables with a partition a day, its day."""
-        return ago(oldest_at(HOLDINGS[policy.kind]))
+        holding = HOLDINGS[policy.kind]
+        at = oldest_at(holding)
+        return f"{at:%Y-%m-%d}" if at and holding.is_partitioned else ago(at)
 
     @display(description="Newest execution")
     def shown_newest_execution(self, policy: RetentionPolicy) -> str:

@@ -62,7 +62,7 @@ def test_the_page_of_policies_says_what_each_would_free(admin_client: Client) ->
         )
     Execution.objects.create(task="retention", policy="steps", started_at=old, finished_at=old, rows_removed=1234)
     shown = text_of(admin_client, POLICIES)
-    for expected in ("step aggregates", "for ever", "about 3 rows", "20 d ago", f"{figure(1234)} rows"):
+    for expected in ("Step aggregates", "for ever", "about 3 rows", "20 d ago", f"{figure(1234)} rows"):
         assert expected in shown
 
 
