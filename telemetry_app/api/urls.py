@@ -10,6 +10,7 @@ from typing import Any
 
 from django.urls import path
 
+from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
 Actions = dict[str, Any]
@@ -26,6 +27,7 @@ urlpatterns = [
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
+    path("retention", RetentionView.as_view(), name="retention"),
     path("", NoEndpointView.as_view()),
     path("<path:unknown>", NoEndpointView.as_view()),  # last: a JSON answer, not the site's page
 ]
