@@ -47,9 +47,9 @@ def site_programs(address: Address) -> list[Program]:
     worker = (
         "worker",
         "--pool",
-        "threads",
+        "prefork",  # the one pool that ends a task at its time limit
         "--concurrency",
-        "4",
+        "2",
         "--loglevel",
         "INFO",
         "--without-gossip",

@@ -1,67 +1,132 @@
-"""Write many rows once: COPY into a staging table, then INSERT … ON CONFLICT DO NOTHING.
+"""Write many rows once, by binary COPY: straight into the table where no row can be stored yet, else through staging.
 
-COPY itself has no ON CONFLICT, and `bulk_create` is nine times slower (`docs/performance.md`).
+COPY itself has no ON CONFLICT, and `bulk_create` is several times slower (`docs/performance.md`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection, models
+from django.db import connection, models, transaction
+from django.db.utils import IntegrityError
 from psycopg import sql
+from psycopg.types.json import set_json_dumps
+
+from workers_client.codec import encode_object
 
 # A record delivered again may bring another finish time, which the unique constraint can't see: it has to hold `at`.
 REDELIVERY_SPAN = timedelta(days=1)
 
 
-def insert_once(
-    model: type[models.Model],
-    columns: Sequence[str],
-    rows: Sequence[tuple[Any, ...]],
-    *,
-    owner: str,
-    returning: Sequence[str],
-) -> list[tuple[Any, ...]]:
-    """Insert the rows that are not stored yet and return the `returning` columns of those inserted.
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """The `record_id`s that were inserted, and how many others are stored with other content."""
+
+    record_ids: frozenset[str]
+    conflicts_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where rows go: the columns of a row, the column that owns a `record_id`, and those that make its content."""
+
+    model: type[models.Model]
+    columns: tuple[str, ...]
+    owner: str
+    content: tuple[str, ...]
+
+    @property
+    def name(self) -> sql.Identifier:
+        """The table, as SQL."""
+        return sql.Identifier(self.model._meta.db_table)
+
+    @property
+    def types(self) -> list[str]:
+        """The columns' types in PostgreSQL, as binary COPY needs them: it converts nothing."""
+        fields = (self.model._meta.get_field(name.removesuffix("_id")) if name == "run_id" else
+                  self.model._meta.get_field(name) for name in self.columns)  # fmt: skip
+        return [_type_of(field) for field in fields]
+
+
+def insert_once(table: Table, rows: Sequence[tuple[Any, ...]], *, are_new: bool = False) -> Inserted:
+    """Insert the rows that are not stored yet.
 
     Must run inside a transaction: the staging table ends with it. A row counts as stored where one of the model's
-    unique constraints says so, or where one of its `record_id` and `owner` column ended within a day of the new ones.
+    unique constraints says so, or where one of its `record_id` and owner ended within a day of the new ones.
+    `are_new` says that nobody stored one of them yet: should that be wrong, they go the long way all the same.
     """
     if not rows:
-        return []
-    table = sql.Identifier(model._meta.db_table)
-    staging = sql.Identifier(f"staging_{model._meta.db_table}")
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+        return Inserted(frozenset())
+    record_id = table.columns.index("record_id")
+    if are_new:
+        try:
+            with transaction.atomic():
+                _copy(table.name, table, rows)
+            return Inserted(frozenset(row[record_id] for row in rows))
+        except IntegrityError:
+            pass  # a record of another writer, told again
+    return _insert_staged(table, rows)
+
+
+def _insert_staged(table: Table, rows: Sequence[tuple[Any, ...]]) -> Inserted:
+    staging = sql.Identifier(f"staging_{table.model._meta.db_table}")
+    names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
+    at = table.columns.index("at")
+    ends: list[datetime] = [row[at] for row in rows]
+    parts = {
+        "table": table.name, "staging": staging, "names": names, "owner": sql.Identifier(table.owner),
+        "first": sql.Literal(min(ends) - REDELIVERY_SPAN), "last": sql.Literal(max(ends) + REDELIVERY_SPAN),
+        "old_content": _content("old", table.content), "new_content": _content("new", table.content),
+    }  # fmt: skip
+    _execute("DROP TABLE IF EXISTS {staging}", parts)
+    _execute("CREATE TEMP TABLE {staging} ON COMMIT DROP AS SELECT {names} FROM {table} WITH NO DATA", parts)
+    _copy(staging, table, rows)
+    inserted = frozenset(found for (found,) in _execute(_INSERT_NEW, parts))
+    conflicts = 0
+    if len(inserted) < len(rows):
+        [(conflicts,)] = _execute(_COUNT_CONFLICTS, parts)
+    _execute("DROP TABLE {staging}", parts)
+    return Inserted(inserted, conflicts)
+
+
+_IS_STORED = """old.{owner} = new.{owner} AND old.record_id = new.record_id AND old.at BETWEEN {first} AND {last}"""
+_INSERT_NEW = f"""
+INSERT INTO {{table}} ({{names}}) SELECT {{names}} FROM {{staging}} new
+WHERE NOT EXISTS (SELECT FROM {{table}} old WHERE {_IS_STORED}) ON CONFLICT DO NOTHING RETURNING record_id
+"""
+_COUNT_CONFLICTS = f"""
+SELECT count(*) FROM {{staging}} new JOIN {{table}} old ON {_IS_STORED}
+WHERE ({{old_content}}) IS DISTINCT FROM ({{new_content}})
+"""
+
+
+def _content(alias: str, names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(alias, name) for name in names)
+
+
+def _execute(statement: str, parts: dict[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        raw = cursor.connection
-        create = sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA")
-        cursor.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staging).as_string(raw))
-        cursor.execute(create.format(staging, names, table).as_string(raw))
-        with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(staging, names).as_string(raw)) as copy:
+        cursor.execute(sql.SQL(statement).format(**parts).as_string(cursor.connection))
+        return cursor.fetchall() if cursor.description else []
+
+
+def _copy(target: sql.Identifier, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(target, names)
+    with connection.cursor() as cursor, connection.wrap_database_errors:
+        set_json_dumps(encode_object, cursor.cursor)
+        with cursor.copy(statement.as_string(cursor.connection)) as copy:
+            copy.set_types(table.types)
             for row in rows:
                 copy.write_row(row)
-        insert = sql.SQL(
-            "INSERT INTO {table} ({names}) SELECT {names} FROM {staging} new WHERE NOT EXISTS ("
-            "SELECT FROM {table} old WHERE old.{owner} = new.{owner} AND old.record_id = new.record_id"
-            " AND old.at BETWEEN {first} AND {last}"
-            ") ON CONFLICT DO NOTHING RETURNING {returning}"
-        ).format(
-            table=table,
-            names=names,
-            staging=staging,
-            owner=sql.Identifier(owner),
-            first=sql.Literal(min(_ends(columns, rows)) - REDELIVERY_SPAN),
-            last=sql.Literal(max(_ends(columns, rows)) + REDELIVERY_SPAN),
-            returning=sql.SQL(", ").join(map(sql.Identifier, returning)),
-        )
-        cursor.execute(insert.as_string(raw))
-        inserted: list[tuple[Any, ...]] = cursor.fetchall()
-        cursor.execute(sql.SQL("DROP TABLE {}").format(staging).as_string(raw))
-    return inserted
 
 
-def _ends(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[datetime]:
-    at = columns.index("at")
-    return [row[at] for row in rows]
+def _type_of(field: Any) -> str:
+    kind = field.db_type(connection).split("(")[0]
+    if kind.endswith("[]") or hasattr(field, "base_field"):
+        return "varchar[]"
+    names = {"timestamp with time zone": "timestamptz", "double precision": "float8", "bigint": "int8"}
+    return str(names.get(kind, kind))

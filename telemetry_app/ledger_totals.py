@@ -34,3 +34,18 @@ def advance(totals: Mapping[str, int], seen: Mapping[str, int], ledger: Ledger) 
         new_totals[name] = totals.get(name, 0) + (count - before if count >= before else count)
         new_seen[name] = count
     return LedgerTotals(new_totals, new_seen)
+
+
+def missing_records(
+    totals: Mapping[str, int | None], *, operations_count: int, samples_count: int, malformed_count: int
+) -> int:
+    """Return how many records of a run are known to exist and are not held.
+
+    `recorded` and `samples_recorded` are what its workers say they wrote; where they don't say, each answered request
+    is one op record, and of samples nothing is known.
+    """
+    recorded = totals.get("recorded")
+    operations = (totals.get("answered") or 0) if recorded is None else recorded
+    samples = totals.get("samples_recorded")
+    missing = max(0, operations - operations_count) + max(0, (samples or 0) - samples_count)
+    return max(0, missing - malformed_count)

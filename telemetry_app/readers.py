@@ -6,15 +6,16 @@ Bad records are counted and skipped, a key of another Redis type reads as one ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import redis
 from django_redis import get_redis_connection
 
 from telemetry_app.exceptions import LiveDataUnavailableError
+from telemetry_app.wrong_clocks import by_receipt_time, is_ahead
 from workers_client import wire
 from workers_client import wire_values as values
 from workers_client.exceptions import MalformedRecordError
@@ -22,15 +23,11 @@ from workers_client.wire_worker import Ledger, WorkerRecord, parse_ledger, parse
 
 CONNECTION_ALIAS = "telemetry"
 SUMMARY_RECORDS = 64  # newest op records read of each run in a list of runs
+SCAN_COUNT = 1_000  # keys that Redis looks at before it serves others
 INDEX_LIMIT = 10_000  # newest entries read of an index (runs, workers, workloads)
 
 
-class _Identified(Protocol):
-    @property
-    def identity(self) -> str: ...
-
-
-R = TypeVar("R", bound=_Identified)
+R = TypeVar("R", wire.OpRecord, wire.SampleRecord, wire.TurnRecord)
 
 
 @dataclass(slots=True)
@@ -41,6 +38,7 @@ class Checked(Generic[R]):
     malformed_count: int = 0
     length: int = 0  # elements in Redis, whether usable or not
     malformed_tail_count: int = 0  # of the malformed: those behind the newest usable record
+    reached: bool = False  # the record that was looked for is in the list
 
 
 @dataclass(slots=True)
@@ -86,6 +84,25 @@ def read_run_index() -> dict[str, float]:
     return {run: at for run, at in _read_index(wire.RUNS_KEY).items() if wire.is_run_id(run)}
 
 
+def read_unlisted_runs(listed: Container[str]) -> dict[str, float]:
+    """Return the runs of lists that stand in no index, as OpenRL itself writes them, with their newest finish time.
+
+    Looks through all keys, a bounded number at a time: Redis serves others in between.
+    """
+    found: set[str] = set()
+    with _outages_named():
+        names = _connection().scan_iter(match=f"{wire.OPERATIONS_KEY_PREFIX}*", count=SCAN_COUNT, _type="LIST")
+        for name in names:
+            run_id = name.decode("utf-8", "replace").removeprefix(wire.OPERATIONS_KEY_PREFIX)
+            if run_id not in listed and wire.is_run_id(run_id):
+                found.add(run_id)
+                if len(found) == INDEX_LIMIT:
+                    break
+    run_ids = sorted(found)
+    newest = _pipeline([("LRANGE", wire.operations_key(run_id), -1, -1) for run_id in run_ids])
+    return {run_id: _newest_at(reply, run_id) for run_id, reply in zip(run_ids, newest, strict=True)}
+
+
 def read_workload_index() -> dict[str, float]:
     """Return the newest workloads with the time of their last GPU turn, newest first."""
     index = _read_index(wire.WORKLOADS_KEY)
@@ -95,10 +112,12 @@ def read_workload_index() -> dict[str, float]:
 
 def read_runs(run_ids: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[str, LiveRun]:
     """Return what Redis holds of each run in one round trip; of its lists the newest `newest` elements."""
-    replies = _pipeline([command for run_id in run_ids for command in _run_commands(run_id, newest)])
+    commands = [command for run_id in run_ids for command in _run_commands(run_id, newest)]
+    *replies, redis_time = _pipeline([*commands, ("TIME",)])
     size = len(_run_commands("", newest))
     return {
-        run_id: _live_run(run_id, replies[index * size : (index + 1) * size]) for index, run_id in enumerate(run_ids)
+        run_id: _live_run(run_id, replies[index * size : (index + 1) * size], _unix_time(redis_time))
+        for index, run_id in enumerate(run_ids)
     }
 
 
@@ -119,7 +138,7 @@ def read_workers() -> LiveWorkers:
     heartbeats = {worker: at for worker, at in index.items() if _is_text(worker)}
     result = LiveWorkers(heartbeats=heartbeats, malformed_count=len(index) - len(heartbeats))
     *raw_records, redis_time = _pipeline([*(("GET", wire.worker_key(worker)) for worker in heartbeats), ("TIME",)])
-    result.redis_time = redis_time[0] + redis_time[1] / 1e6
+    result.redis_time = _unix_time(redis_time)
     for worker, raw in zip(heartbeats, raw_records, strict=True):
         if raw is None:
             continue
@@ -148,6 +167,7 @@ def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R]
     """
     result: Checked[R] = Checked()
     newest_first: dict[str, tuple[bytes, R]] = {}
+    name = f'"{newest_record_id}"'.encode()
     while result.length < wire.LIST_LIMIT:
         stop = -1 - result.length
         [elements] = _pipeline([("LRANGE", key, stop - chunk + 1, stop)])
@@ -163,9 +183,13 @@ def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R]
                 continue
             if record.identity != newest_record_id:
                 newest_first[record.identity] = elements[index], record
-            elif elements[index] not in elements[:index]:
+                continue
+            result.reached = True
+            if elements[index] in elements[:index]:
+                continue  # this is a second delivery, and what lies between the two is new
+            if not any(name in element for element in elements[:index]):
                 return _oldest_first(newest_first, result, delivered_before=elements[:index])
-            # else: this is a second delivery, and what lies between the two is new
+            newest_first[record.identity] = elements[index], record  # one of its identity with other content
         if len(elements) < chunk:
             break
     return _oldest_first(newest_first, result)
@@ -179,13 +203,22 @@ def _oldest_first(
     return result
 
 
+def _newest_at(reply: Any, run_id: str) -> float:
+    """Return when the newest record of a list finished; 0 where that can't be told."""
+    try:
+        return wire.parse_operation(reply[-1], run_id=run_id).at if isinstance(reply, list) and reply else 0.0
+    except MalformedRecordError:
+        return 0.0
+
+
 # --- One run's commands and replies ---------------------------------------------------------------------------
 def _run_commands(run_id: str, newest: int) -> list[tuple[Any, ...]]:
     return [
         ("ZSCORE", wire.RUNS_KEY, run_id),
+        # Before the lists: the records it counts are then in them, or were.
+        ("HGETALL", wire.ledger_key(run_id)),
         ("LRANGE", wire.operations_key(run_id), -newest, -1),
         ("LRANGE", wire.samples_key(run_id), -newest, -1),
-        ("HGETALL", wire.ledger_key(run_id)),
         ("GET", wire.steps_key(run_id)),
         ("LRANGE", wire.step_times_key(run_id), -newest, -1),
         ("LLEN", wire.queue_key(run_id)),
@@ -194,13 +227,18 @@ def _run_commands(run_id: str, newest: int) -> list[tuple[Any, ...]]:
     ]
 
 
-def _live_run(run_id: str, replies: Sequence[Any]) -> LiveRun:
-    score, operations, samples, ledger, steps, step_times, queue_depth, operations_length, samples_length = replies
+def _unix_time(reply: Sequence[int]) -> float:
+    """Return the unix seconds of Redis's `TIME`."""
+    return reply[0] + reply[1] / 1e6
+
+
+def _live_run(run_id: str, replies: Sequence[Any], now: float) -> LiveRun:
+    score, ledger, operations, samples, steps, step_times, queue_depth, operations_length, samples_length = replies
     return LiveRun(
         run_id=run_id,
         last_activity_at=_instant(score),
-        operations=_checked(operations, lambda raw: wire.parse_operation(raw, run_id=run_id), operations_length),
-        samples=_checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length),
+        operations=_checked(operations, lambda raw: wire.parse_operation(raw, run_id=run_id), operations_length, now),
+        samples=_checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length, now),
         ledger=parse_ledger(ledger if isinstance(ledger, Mapping) else {}),
         steps_completed=_whole_number(steps),
         step_times=[at for at in map(_instant, step_times if isinstance(step_times, list) else ()) if at],
@@ -208,7 +246,7 @@ def _live_run(run_id: str, replies: Sequence[Any]) -> LiveRun:
     )
 
 
-def _checked(elements: Any, parse: Callable[[bytes], R], length: Any) -> Checked[R]:
+def _checked(elements: Any, parse: Callable[[bytes], R], length: Any, now: float) -> Checked[R]:
     if not isinstance(elements, list):
         return Checked(malformed_count=1)  # a key of another Redis type
     unique: dict[str, R] = {}
@@ -220,7 +258,10 @@ def _checked(elements: Any, parse: Callable[[bytes], R], length: Any) -> Checked
             malformed_count += 1
             continue
         unique.setdefault(record.identity, record)  # the first stays: a record resent never changes what was said
-    return Checked(list(unique.values()), malformed_count, length if isinstance(length, int) else len(elements))
+    records: list[R] = list(unique.values())
+    if any(is_ahead(record.at, now) for record in records):  # of a wrong clock: told as if they were received now
+        records, _ = by_receipt_time(records, now)
+    return Checked(records, malformed_count, length if isinstance(length, int) else len(elements))
 
 
 def _whole_number(raw: Any) -> int:

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from typing import Any
 
+from telemetry_app.bulk import Table
 from telemetry_app.instants import from_unix, to_unix
-from telemetry_app.models import Operation
+from telemetry_app.models import Operation, Sample, Turn
 from workers_client import wire
 from workers_client.wire_worker import WorkerRecord
 
 OPERATION_COLUMNS = (
     "run_id", "record_id", "worker", "role", "operation", "request_id", "status", "error_type", "error_category",
     "enqueued_at", "queue_seconds", "started_at", "at", "elapsed_seconds", "step", "metrics", "nonfinite", "tokens",
-    "datums", "batch", "trace_id", "span_id",
+    "datums", "batch", "trace_id", "span_id", "reported_at",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
     "run_id", "record_id", "kind", "worker", "request_id", "source", "error_type", "count", "accepted_at",
     "first_answered_at", "at", "seconds_sum", "seconds_max", "tokens_sum", "busy_seconds",
+    "reported_at",
 )  # fmt: skip
-TURN_COLUMNS = ("record_id", "workload", "role", "worker", "node", "requested_at", "started_at", "at", "runs", "ops")
+TURN_COLUMNS = (
+    "record_id", "workload", "role", "worker", "node", "requested_at", "started_at", "at", "runs", "ops", "reported_at",
+)  # fmt: skip
+# What makes a record another one, though its identity is known already.
+OPERATIONS = Table(Operation, OPERATION_COLUMNS, "run_id", ("at", "status", "elapsed_seconds", "metrics"))
+SAMPLES = Table(Sample, SAMPLE_COLUMNS, "run_id", ("at", "kind", "count", "seconds_sum"))
+TURNS = Table(Turn, TURN_COLUMNS, "workload", ("at", "started_at", "ops"))
 # What `records_of` needs of an op row, so that lists load no more.
 OPERATION_RECORD_FIELDS = ("id", *OPERATION_COLUMNS)
 
 
-def operation_row(record: wire.OpRecord, step: int) -> tuple[Any, ...]:
-    """Return an op record's values in the order of `OPERATION_COLUMNS`."""
+def operation_row(record: wire.OpRecord, step: int, reported_at: float | None = None) -> tuple[Any, ...]:
+    """Return an op record's values in the order of `OPERATION_COLUMNS`; `reported_at` is what a wrong clock said."""
     return (
         record.run_id,
         record.identity,
@@ -44,32 +51,34 @@ def operation_row(record: wire.OpRecord, step: int) -> tuple[Any, ...]:
         from_unix(record.at),
         record.elapsed_seconds,
         step,
-        json.dumps(record.metrics),
-        json.dumps(record.nonfinite),
+        record.metrics,
+        record.nonfinite,
         record.tokens,
         record.datums,
         record.batch or "",
         record.trace_id or "",
         record.span_id or "",
+        from_unix(reported_at),
     )
 
 
-def sample_row(record: wire.SampleRecord) -> tuple[Any, ...]:
+def sample_row(record: wire.SampleRecord, reported_at: float | None = None) -> tuple[Any, ...]:
     """Return a sampling record's values in the order of `SAMPLE_COLUMNS`."""
     if isinstance(record, wire.SampleFailure):
         return (
             record.run_id, record.identity, record.kind, record.worker or "", record.request_id or "",
             record.source or "", record.error_type or "", 1, from_unix(record.accepted_at), None,
-            from_unix(record.at), None, None, None, None,
+            from_unix(record.at), None, None, None, None, from_unix(reported_at),
         )  # fmt: skip
     return (
         record.run_id, record.identity, record.kind, record.worker or "", "", "", "", record.count,
         from_unix(record.first_accepted_at), from_unix(record.first_answered_at), from_unix(record.at),
         record.seconds_sum, record.seconds_max, record.tokens_sum, record.busy_seconds,
+        from_unix(reported_at),
     )  # fmt: skip
 
 
-def turn_row(record: wire.TurnRecord) -> tuple[Any, ...]:
+def turn_row(record: wire.TurnRecord, reported_at: float | None = None) -> tuple[Any, ...]:
     """Return a turn record's values in the order of `TURN_COLUMNS`."""
     return (
         record.identity,
@@ -81,7 +90,8 @@ def turn_row(record: wire.TurnRecord) -> tuple[Any, ...]:
         from_unix(record.started_at),
         from_unix(record.at),
         sorted({op.run_id for op in record.ops if op.run_id}),
-        json.dumps([wire.to_wire(op) for op in record.ops]),
+        [wire.to_wire(op) for op in record.ops],
+        from_unix(reported_at),
     )
 
 

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import connection
 
 SNAPSHOT_TASK = "telemetry_app.snapshot"
+SNAPSHOT_PART_TASK = "telemetry_app.snapshot_part"
 RETENTION_TASK = "telemetry_app.retention"
 RETENTION_HOUR_UTC = "3"
 

@@ -3,29 +3,73 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from celery import shared_task
 
 from telemetry_app.exceptions import LiveDataUnavailableError
 from telemetry_app.retention import apply_retention
-from telemetry_app.schedule import RETENTION_TASK, SNAPSHOT_TASK
-from telemetry_app.snapshots import take_snapshot
+from telemetry_app.schedule import (
+    RETENTION_TASK,
+    SNAPSHOT_PART_TASK,
+    SNAPSHOT_TASK,
+    snapshot_interval_seconds,
+)
+from telemetry_app.snapshots import Part, begin, take_part
 
 logger = logging.getLogger(__name__)
 
+# A part that waited longer is worth nothing: the next snapshot takes its runs. It then stays open in its execution.
+PART_EXPIRES_SECONDS = 60.0
+LEAST_HURRY_SECONDS = 1.0
 RETENTION_BUDGET_SECONDS = 25.0  # of its time limit: a chunk that has begun has to end
 RETENTION_PAUSE_SECONDS = 2
 
 
 @shared_task(name=SNAPSHOT_TASK, acks_late=True, soft_time_limit=30, time_limit=40)
-def snapshot() -> dict[str, int]:
-    """Take what is new in Redis. An outage of Redis is logged in one line: the next snapshot takes all."""
+def snapshot() -> dict[str, Any]:
+    """Begin a snapshot: other tasks take its parts, on any worker; a single part is taken here.
+
+    An outage of Redis is logged in one line: the next snapshot takes all.
+    """
+    interval_seconds = snapshot_interval_seconds()
+    until = time.time() + interval_seconds
     try:
-        return take_snapshot().as_dict()
+        execution, parts = begin()
+        if len(parts) == 1:
+            _take(execution.pk, parts[0], until=until)
+        else:
+            for part in parts:
+                _send(execution.pk, part, until=until, expires=max(PART_EXPIRES_SECONDS, interval_seconds))
     except LiveDataUnavailableError as error:
         logger.warning("snapshot left out: %s", error)
         return {}
+    execution.refresh_from_db()
+    return execution.counts()
+
+
+@shared_task(name=SNAPSHOT_PART_TASK, acks_late=True, soft_time_limit=30, time_limit=40)
+def snapshot_part(execution_id: int | None, run_ids: list[str], workloads: list[str], until: float) -> None:
+    """Take runs and workloads; those whose lists would overflow before the next snapshot, at `until`, again."""
+    try:
+        _take(execution_id, Part(tuple(run_ids), tuple(workloads)), until=until)
+    except LiveDataUnavailableError as error:
+        logger.warning("part of a snapshot left out: %s", error)
+
+
+def _take(execution_id: int | None, part: Part, *, until: float) -> None:
+    summary = take_part(execution_id, part)
+    for name, seconds in summary.hurried.items():
+        countdown = max(LEAST_HURRY_SECONDS, seconds)
+        if time.time() + countdown < until:
+            again = Part(run_ids=(name,)) if name in part.run_ids else Part(workloads=(name,))
+            _send(None, again, until=until, countdown=countdown, expires=until - time.time())
+
+
+def _send(execution_id: int | None, part: Part, *, until: float, expires: float, countdown: float = 0.0) -> None:
+    arguments = (execution_id, list(part.run_ids), list(part.workloads), until)
+    snapshot_part.apply_async(args=arguments, countdown=countdown, expires=expires)
 
 
 @shared_task(name=RETENTION_TASK, acks_late=True, soft_time_limit=35, time_limit=40)

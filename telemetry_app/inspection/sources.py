@@ -10,7 +10,7 @@ from django.db import DatabaseError, InterfaceError
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
-from telemetry_app.ledger_totals import advance
+from telemetry_app.ledger_totals import advance, missing_records
 from telemetry_app.models import ListCursor, Run
 from telemetry_app.step_numbers import count_unstamped_steps
 from workers_client import wire
@@ -73,12 +73,23 @@ class RunSources:
 
     @property
     def missing_records(self) -> int:
-        """Op records that are known to exist and that neither Redis nor PostgreSQL holds."""
-        totals = self.ledger_totals
-        tells = (self.live and self.live.ledger.recorded is not None) or (self.row and self.row.recorded is not None)
-        written = totals.get("recorded", 0) if tells else totals.get("answered", 0)
-        held = (self.row.operations_count if self.row else 0) + len(self.new_operations)
-        return max(0, written - held - self.malformed_count)
+        """Records that are known to exist and that neither Redis nor PostgreSQL holds."""
+        totals: dict[str, int | None] = dict(self.ledger_totals)
+        if not self._tells_records:
+            totals["recorded"] = None
+        row = self.row
+        return missing_records(
+            totals,
+            operations_count=(row.operations_count if row else 0) + len(self.new_operations),
+            samples_count=(row.sample_records_count if row else 0) + len(self.new_samples),
+            malformed_count=self.malformed_count,
+        )
+
+    @property
+    def _tells_records(self) -> bool:
+        """Whether the run's workers say how many records they wrote."""
+        in_live = self.live is not None and self.live.ledger.recorded is not None
+        return in_live or (self.row is not None and self.row.recorded is not None)
 
 
 def run_sources(run_id: str) -> RunSources:

@@ -16,6 +16,7 @@ class ListCursor(models.Model):
     malformed_behind = models.PositiveBigIntegerField(default=0)  # elements behind that record, counted already
     records_taken = models.PositiveBigIntegerField(default=0)
     newest_at = models.DateTimeField(null=True, help_text="When the newest record taken finished.")
+    highest_numbers = models.JSONField(default=dict, help_text="The highest number of a record taken, by worker.")
     moved_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -58,6 +59,11 @@ class Execution(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task} {self.started_at:%Y-%m-%d %H:%M:%S}"
+
+    def counts(self) -> dict[str, int]:
+        """Return what a snapshot counted by name, as tasks and commands report it."""
+        names = ("runs_count", "rows_written", "malformed_count", "missing_records", "skipped_runs", "failed_runs")
+        return {name: getattr(self, name) for name in names}
 
 
 class Gap(models.Model):

@@ -12,22 +12,28 @@ from tests.support.records import START, op
 pytestmark = pytest.mark.django_db
 
 
-def insert(*records):
+ways = pytest.mark.parametrize("are_new", [False, True], ids=["staged", "straight"])
+
+
+def insert(*records, are_new=False):
+    """Insert op records and return the ids of those inserted."""
+    return sorted(insert_counting(*records, are_new=are_new).record_ids)
+
+
+def insert_counting(*records, are_new=False):
     values = [rows.operation_row(record, 0) for record in records]
     with transaction.atomic():
-        return bulk.insert_once(
-            Operation, rows.OPERATION_COLUMNS, values, owner="run_id", returning=("record_id", "status")
-        )
+        return bulk.insert_once(rows.OPERATIONS, values, are_new=are_new)
 
 
 def stored():
     return sorted(Operation.objects.values_list("record_id", flat=True))
 
 
-def test_rows_are_stored_and_those_inserted_returned():
-    assert insert(op(at=START, id="w:1"), op(at=START, id="w:2", status="failed")) == [
-        ("w:1", "succeeded"), ("w:2", "failed"),
-    ]  # fmt: skip
+@ways
+def test_rows_are_stored_and_those_inserted_returned(are_new):
+    records = op(at=START, id="w:1"), op(at=START, id="w:2", status="failed")
+    assert insert(*records, are_new=are_new) == ["w:1", "w:2"]
     assert stored() == ["w:1", "w:2"]
 
 
@@ -35,15 +41,26 @@ def test_no_rows_are_no_statement():
     assert insert() == []
 
 
-def test_a_row_that_is_stored_is_left_as_it_is():
+@ways
+def test_a_row_that_is_stored_is_left_as_it_is(are_new):
     insert(op(at=START, id="w:1", tokens=1))
-    assert insert(op(at=START, id="w:1", tokens=2), op(at=START, id="w:2")) == [("w:2", "succeeded")]
+    assert insert(op(at=START, id="w:1", tokens=2), op(at=START, id="w:2"), are_new=are_new) == ["w:2"]
     assert Operation.objects.get(record_id="w:1").tokens == 1
 
 
-def test_a_row_twice_in_one_call_is_stored_once():
+@ways
+def test_a_row_twice_in_one_call_is_stored_once(are_new):
     record = op(at=START, id="w:1")
-    assert insert(record, record) == [("w:1", "succeeded")]
+    assert insert(record, record, are_new=are_new) == ["w:1"]
+    assert stored() == ["w:1"]
+
+
+def test_stored_rows_that_come_with_other_content_are_counted():
+    insert(op(at=START, id="w:1", elapsed_seconds=1.0), op(at=START, id="w:2", metrics={"loss": 1.0}))
+    again = insert_counting(
+        op(at=START, id="w:1", elapsed_seconds=9.0), op(at=START, id="w:2", metrics={"loss": 1.0}), op(at=START)
+    )
+    assert (len(again.record_ids), again.conflicts_count) == (1, 1)
 
 
 @pytest.mark.parametrize("days", [-1, 0, 1])
@@ -54,32 +71,35 @@ def test_a_record_that_comes_again_within_a_day_is_the_same(days):
 
 def test_an_id_that_another_run_has_is_another_record():
     insert(op(at=START, id="w:1"))
-    assert insert(op(at=START, id="w:1", run_id="run-b")) == [("w:1", "succeeded")]
+    assert insert(op(at=START, id="w:1", run_id="run-b")) == ["w:1"]
 
 
+@ways
 @pytest.mark.parametrize("text", ["a\tb\nc\\.", "\\N", "läuft 🚀", "'; DROP TABLE x; --", "{}", '"', ""])
-def test_any_text_is_stored_as_it_is(text):
-    insert(op(at=START, error_type=text, metrics={"loss": 1.5}, nonfinite={"kl": "nan"}))
+def test_any_text_is_stored_as_it_is(text, are_new):
+    insert(op(at=START, error_type=text, metrics={"loss": 1.5}, nonfinite={"kl": "nan"}), are_new=are_new)
     row = Operation.objects.get()
     assert (row.error_type, row.metrics, row.nonfinite) == (text, {"loss": 1.5}, {"kl": "nan"})
 
 
-def test_a_call_that_fails_leaves_nothing_behind():
+@ways
+def test_a_call_that_fails_leaves_nothing_behind(are_new):
     bad = rows.operation_row(op(at=START, id="w:2"), -1)
     good = rows.operation_row(op(at=START, id="w:1"), 0)
     with pytest.raises(IntegrityError, match="step"), transaction.atomic():
-        bulk.insert_once(Operation, rows.OPERATION_COLUMNS, [good, bad], owner="run_id", returning=("id",))
+        bulk.insert_once(rows.OPERATIONS, [good, bad], are_new=are_new)
     assert stored() == []
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_class WHERE relname LIKE 'staging_%'")
         assert cursor.fetchone()[0] == 0
 
 
-def test_a_row_reads_back_as_the_record_it_was_made_of():
+@ways
+def test_a_row_reads_back_as_the_record_it_was_made_of(are_new):
     record = op(
         at=START, step=0, role="trainer", enqueued_at=START - 9, queue_seconds=2.5, started_at=START - 5,
         elapsed_seconds=5.0, metrics={"loss:sum": 1.5}, nonfinite={"grad_norm": "nan"}, tokens=100, datums=4,
         batch="b1", trace_id="t", span_id="s", status="failed", error_type="ValueError", error_category="user",
     )  # fmt: skip
-    insert(record)
+    insert(record, are_new=are_new)
     assert rows.records_of(Operation.objects.all()) == [record]

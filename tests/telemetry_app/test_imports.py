@@ -10,10 +10,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("workers_client", "telemetry_app", "openrl_site", "examples")
 CONTRACT = ("workers_client.wire", "workers_client.wire_values", "workers_client.wire_worker", "workers_client.codec",
-            "workers_client.exceptions")  # fmt: skip
+            "workers_client.wire_records", "workers_client.quick_parse", "workers_client.exceptions")  # fmt: skip
 PURE = tuple(
     f"telemetry_app.{name}"
-    for name in ("grouping", "step_numbers", "health", "run_state", "rates", "ledger_totals", "worker_changes")
+    for name in (
+        "grouping",
+        "step_numbers",
+        "health",
+        "run_state",
+        "rates",
+        "ledger_totals",
+        "worker_changes",
+        "wrong_clocks",
+    )
 )
 READERS = "telemetry_app.readers"
 REMOVERS = "telemetry_app.redis_removal"
@@ -100,7 +109,7 @@ def test_pure_modules_read_no_clock():
 
 
 def test_the_readers_need_the_redis_client_and_the_contract_alone():
-    allowed = (*CONTRACT, "redis", "django_redis", "telemetry_app.exceptions")
+    allowed = (*CONTRACT, "redis", "django_redis", "telemetry_app.exceptions", "telemetry_app.wrong_clocks")
     assert offenders([READERS], lambda name: not is_standard(name) and not is_within(name, *allowed)) == {}
 
 

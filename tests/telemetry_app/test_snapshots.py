@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from telemetry_app import readers, snapshots
+from telemetry_app import locks, readers, run_snapshot
 from telemetry_app.exceptions import LiveDataUnavailableError
-from telemetry_app.models import Execution, ListCursor, Operation, Run, Sample, Turn, Worker
+from telemetry_app.models import Execution, Gap, ListCursor, Operation, Run, Sample, Turn, Worker
 from telemetry_app.partitions import existing_days
 from telemetry_app.snapshots import take_snapshot
 from tests.support.records import (
@@ -147,7 +147,7 @@ def test_a_second_snapshot_of_the_same_changes_nothing(writer):
     writer.turns(turn(at=START))
     writer.ledger(enqueued=4, answered=4)
     snapshot()
-    before = Run.objects.values().get()
+    before = Run.objects.values().get() | {"snapshot_lag_records": 0, "snapshot_lag_seconds": 0.0}
     summary = snapshot()
     assert summary.rows_written == 0
     assert (Operation.objects.count(), Sample.objects.count(), Turn.objects.count()) == (2, 2, 1)
@@ -235,7 +235,7 @@ def test_steps_completed_never_fall_when_redis_came_back_empty(writer):
 # --- Two at once, and one that dies ---------------------------------------------------------------------------
 def interrupted_by(monkeypatch, interruption):
     """Let something happen between the moment a run is read and the moment it is taken."""
-    original, calls = snapshots._lock, []
+    original, calls = locks.take_until_commit, []
 
     def lock(name):
         if name == f"run:{RUN}" and not calls:
@@ -243,7 +243,7 @@ def interrupted_by(monkeypatch, interruption):
             interruption()
         return original(name)
 
-    monkeypatch.setattr(snapshots, "_lock", lock)
+    monkeypatch.setattr(locks, "take_until_commit", lock)
 
 
 def test_a_snapshot_overtaken_by_another_counts_no_request_twice(writer, monkeypatch):
@@ -277,7 +277,7 @@ def test_a_snapshot_overtaken_by_another_stores_no_record_twice(writer, monkeypa
 
 def test_a_run_that_another_snapshot_holds_is_left_to_it(writer, monkeypatch):
     writer.operations(op(at=START))
-    monkeypatch.setattr(snapshots, "_lock", lambda name: False)
+    monkeypatch.setattr(locks, "take_until_commit", lambda name: False)
     summary = snapshot()
     assert (summary.skipped_runs, summary.runs_count) == (1, 0)
     assert not Operation.objects.exists()
@@ -288,7 +288,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    "place", ["_store_operations", "_store_samples", "_update_run", "missing_records", "_take_turns"]
+    "place", ["_store_operations", "_store_samples", "store_steps", "_count_requests", "_missing_records", "_note_gap"]
 )
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_snapshot_killed_half_way_leaves_no_half_a_run(writer, monkeypatch, place, when):
@@ -296,7 +296,7 @@ def test_a_snapshot_killed_half_way_leaves_no_half_a_run(writer, monkeypatch, pl
     writer.samples(sample_group(at=START, count=7))
     writer.turns(turn(at=START))
     writer.ledger(enqueued=4, answered=4)
-    original = getattr(snapshots, place)
+    original = getattr(run_snapshot, place)
 
     def killed(*arguments):
         if when == "after":
@@ -304,7 +304,7 @@ def test_a_snapshot_killed_half_way_leaves_no_half_a_run(writer, monkeypatch, pl
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots, place, killed)
+        patch.setattr(run_snapshot, place, killed)
         with pytest.raises(Killed):
             snapshot()
     done = (Operation.objects.count(), Sample.objects.count(), Run.objects.count(), Turn.objects.count())
@@ -395,26 +395,120 @@ def test_a_list_of_another_redis_type_is_counted_once(writer):
     assert Run.objects.get().malformed_count == 1
 
 
-@pytest.mark.parametrize("days", [-401, 2, 365 * 5_000])
-def test_a_record_of_an_implausible_time_is_counted_and_not_stored(writer, days):
+# --- Wrong clocks ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("days", [-401, 2, 365 * 14, 365 * 5_000])
+def test_a_record_of_a_wrong_clock_is_stored_by_its_receipt_time_and_flagged(writer, days):
     at = START + days * 86_400
-    writer.operations(op(at=START, id="w:1"))
-    writer.client.rpush(wire.operations_key(RUN), wire.encode(op(at=at, id="w:2")))
+    writer.operations(op(at=START, id="w:1"), op(at=at, id="w:2", started_at=at - 3, elapsed_seconds=3.0))
+    writer.active(RUN, START)
     days_before = existing_days(Operation._meta.db_table)
     snapshot()
-    snapshot(after_seconds=20)
-    assert stored_ids() == ["w:1"]
-    assert Run.objects.get().malformed_count == 1
+    right, wrong = Operation.objects.order_by("record_id")
+    assert right.reported_at is None
+    assert (wrong.at.timestamp(), wrong.started_at.timestamp()) == (START + 10, START + 7)
+    assert wrong.reported_at.timestamp() == at
+    assert wrong.queue_seconds is None
+    assert Run.objects.get().malformed_count == 0
     assert len(existing_days(Operation._meta.db_table) - days_before) <= 9
 
 
-def test_a_record_behind_an_implausible_one_is_taken(writer):
+def test_a_record_of_a_wrong_clock_is_stored_once_whenever_it_is_told_again(writer):
+    record = op(at=START + 365 * 14 * 86_400, id="w:1")
+    writer.client.rpush(wire.operations_key(RUN), wire.encode(record))
+    writer.active(RUN, START)
+    snapshot()
+    writer.client.rpush(wire.operations_key(RUN), wire.encode(op(at=START + 5, id="w:2")), wire.encode(record))
+    snapshot(after_seconds=20)
+    writer.client.flushdb()  # a Redis that came back empty, two days later
+    writer.client.rpush(wire.operations_key(RUN), wire.encode(record))
+    writer.active(RUN, START + 2 * 86_400)
+    snapshot(after_seconds=2 * 86_400)
+    assert stored_ids() == ["w:1", "w:2"]
+    assert Run.objects.get().operations_count == 2
+
+
+def test_a_sample_and_a_turn_of_a_wrong_clock_are_flagged_too(writer):
+    future = START + 365 * 14 * 86_400
+    writer.samples(sample_group(at=future, count=7))
+    writer.turns(turn(at=future))
+    writer.active(RUN, START)
+    snapshot()
+    assert Sample.objects.get().reported_at.timestamp() == future
+    assert Turn.objects.get().reported_at.timestamp() == future
+    assert Turn.objects.get().at.timestamp() == START + 10
+
+
+def test_a_record_behind_one_of_a_wrong_clock_is_taken(writer):
     writer.client.rpush(wire.operations_key(RUN), wire.encode(op(at=START + 99 * 86_400, id="w:1")))
     writer.active(RUN, START)
     snapshot()
     writer.operations(op(at=START + 15, id="w:2"))
     snapshot(after_seconds=20)
-    assert stored_ids() == ["w:2"]
+    assert stored_ids() == ["w:1", "w:2"]
+
+
+# --- The same identity, other content -------------------------------------------------------------------------
+def test_a_record_told_again_with_other_content_is_a_conflict_and_the_first_stays(writer):
+    writer.operations(op(at=START, id="w:1", elapsed_seconds=1.0))
+    snapshot()
+    writer.operations(op(at=START, id="w:1", elapsed_seconds=9.0), op(at=START + 12, id="w:2"))
+    snapshot(after_seconds=20)
+    assert Operation.objects.get(record_id="w:1").elapsed_seconds == 1.0
+    run = Run.objects.get()
+    assert (run.operations_count, run.conflicts_count) == (2, 1)
+
+
+def test_a_record_told_again_as_it_was_is_no_conflict(writer):
+    writer.operations(op(at=START, id="w:1"))
+    snapshot()
+    writer.client.flushdb()
+    writer.operations(op(at=START, id="w:1"), op(at=START + 12, id="w:2"))
+    snapshot(after_seconds=20)
+    assert Run.objects.get().conflicts_count == 0
+
+
+# --- Gaps -----------------------------------------------------------------------------------------------------
+def test_records_that_left_redis_untaken_leave_a_gap_with_its_span_and_count(writer):
+    writer.operations(op(at=START, id="w:1"))
+    writer.ledger(recorded=1)
+    snapshot()
+    writer.client.delete(wire.operations_key(RUN))
+    writer.operations(op(at=START + 15, id="w:9"))
+    writer.ledger(recorded=9)
+    execution = snapshot(after_seconds=20)
+    gap = Gap.objects.get()
+    assert (gap.run_id, gap.after_record_id, gap.records_count) == (RUN, "w:1", 7)
+    assert (gap.after_at.timestamp(), gap.before_at.timestamp()) == (START, START + 15)
+    assert execution.missing_records == Run.objects.get().missing_records == 7
+
+
+def test_a_list_that_was_cut_behind_the_cursor_leaves_no_gap_where_nothing_is_missing(writer):
+    writer.operations(op(at=START, id="w:1"))
+    writer.ledger(recorded=1)
+    snapshot()
+    writer.client.delete(wire.operations_key(RUN))
+    writer.operations(op(at=START + 15, id="w:2"))
+    writer.ledger(recorded=2)
+    snapshot(after_seconds=20)
+    assert not Gap.objects.exists()
+
+
+def test_sampling_records_that_left_redis_untaken_are_missing_too(writer):
+    writer.samples(sample_group(at=START, count=7))
+    writer.ledger(recorded=0, samples_recorded=3)
+    snapshot()
+    assert Run.objects.get().missing_records == 2
+
+
+# --- Lists of others ------------------------------------------------------------------------------------------
+def test_lists_that_stand_in_no_index_are_found_and_taken(writer):
+    writer.client.rpush(
+        wire.operations_key("theirs"), *[wire.encode(foreign_op(at=START + n, run_id="theirs")) for n in range(3)]
+    )
+    execution = snapshot()
+    assert Operation.objects.filter(run_id="theirs").count() == 3
+    assert Run.objects.get().last_activity_at.timestamp() == START + 2
+    assert execution.runs_count == 1
 
 
 @pytest.mark.parametrize("days", [-300, -30, 0])
@@ -444,7 +538,7 @@ def test_counts_beyond_what_a_column_holds_stop_at_its_end(writer):
 def test_a_run_that_cannot_be_stored_leaves_the_others_alone(writer, monkeypatch):
     for run in ("run-a", "run-b", "run-c"):
         writer.operations(op(at=START, id=f"{run}:1", run_id=run))
-    original = snapshots._store_operations
+    original = run_snapshot._store_operations
 
     def failing(run, *arguments):
         if run.run_id == "run-b":
@@ -453,7 +547,7 @@ def test_a_run_that_cannot_be_stored_leaves_the_others_alone(writer, monkeypatch
         return original(run, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_store_operations", failing)
+        patch.setattr(run_snapshot, "_store_operations", failing)
         summary = snapshot()
     assert stored_ids() == ["run-a:1", "run-c:1"]
     assert summary.failed_runs == 1
@@ -551,7 +645,7 @@ def test_an_execution_tells_what_was_done(writer):
     )
     assert (execution.error, execution.started_at.timestamp()) == ("", START + 10)
     assert execution.finished_at is not None
-    assert summary.as_dict()["rows_written"] == 2
+    assert summary.counts()["rows_written"] == 2
 
 
 def test_an_execution_that_failed_says_why(redis_out):

@@ -86,14 +86,14 @@ import django
 django.setup()
 from django.conf import settings
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
-from telemetry_app import snapshots
-original = snapshots._update_run
+from telemetry_app import run_snapshot, snapshots
+original = run_snapshot._tell_state
 def hang(run, *arguments):
     original(run, *arguments)
     if run.run_id == "run-3":
         print("half-way", flush=True)
         time.sleep(60)
-snapshots._update_run = hang
+run_snapshot._tell_state = hang
 snapshots.take_snapshot()
 """
 

@@ -136,7 +136,7 @@ def test_a_metric_of_a_single_op_is_kept_as_its_value():
 
 
 def test_instants_are_kept_to_the_microsecond_and_texts_to_the_letter():
-    record = op("op\twith\\ \u2028\n☃", at=1_800_000_000.123457, step=0, enqueued_at=253_402_300_799.0,
+    record = op("op\twith\\ \u2028\n☃", at=1_779_264_000.123457, step=0, enqueued_at=253_402_300_799.0,
                 metrics={"a\"b": 1e300}, run_id=RUN)  # fmt: skip
     store([record])
     [(key, group)] = groups_of(StepAggregate.objects.all()).items()

@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Take one snapshot and say what it did."""
         try:
-            summary = take_snapshot().as_dict()
+            summary = take_snapshot().counts()
         except LiveDataUnavailableError as error:
             raise CommandError(f"{error}. Nothing was taken.") from error
         if options["json"]:

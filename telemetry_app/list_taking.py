@@ -1,0 +1,100 @@
+"""Take what is behind a list's cursor, and move the cursor: one list of Redis, in the transaction that stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from telemetry_app import readers
+from telemetry_app.instants import from_unix
+from telemetry_app.models import ListCursor
+from telemetry_app.wrong_clocks import by_receipt_time
+from workers_client import wire
+
+WORKERS_KNOWN = 64  # workers whose highest number a cursor knows
+
+R = TypeVar("R", wire.OpRecord, wire.SampleRecord, wire.TurnRecord)
+
+
+@dataclass(slots=True)
+class Taken(Generic[R]):
+    """What is new in one list, oldest first. `after` is where it was left before."""
+
+    records: list[R] = field(default_factory=list)
+    reported_at: dict[str, float] = field(default_factory=dict)  # by identity: what a wrong clock said
+    malformed_count: int = 0
+    are_new: bool = True  # nothing of it can be stored yet
+    is_cut: bool = False  # the record taken last is not in the list any more: others may have left it unseen
+    after_record_id: str = ""
+    after_at: datetime | None = None
+    lag_seconds: float = 0.0  # how long the oldest of them waited
+
+    @property
+    def per_second(self) -> float:
+        """Records a second over the time they span; 0 of a few, which say nothing of a rate."""
+        if len(self.records) < wire.LIST_LIMIT // 10:
+            return 0.0
+        return len(self.records) / max(1.0, self.records[-1].at - self.records[0].at)
+
+
+def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
+    """Read what is behind the list's cursor and move the cursor; malformed elements count once.
+
+    Raises:
+        LiveDataUnavailableError: Redis can't be read.
+    """
+    cursor, _ = ListCursor.objects.get_or_create(list_key=key)
+    new = readers.read_list_after(key, cursor.newest_record_id, parse)
+    if not new.records and new.malformed_count == cursor.malformed_behind:
+        return Taken()
+    received_at = now.timestamp()
+    records, reported_at = by_receipt_time(new.records, received_at)
+    taken = Taken(
+        records=records,
+        reported_at=reported_at,
+        malformed_count=new.malformed_count - min(cursor.malformed_behind, new.malformed_count),
+        are_new=not reported_at and _are_new(records, cursor.highest_numbers),
+        is_cut=bool(cursor.newest_record_id and new.records) and not new.reached,
+        after_record_id=cursor.newest_record_id,
+        after_at=cursor.newest_at,
+        lag_seconds=max(0.0, received_at - records[0].at) if records else 0.0,
+    )
+    cursor.malformed_behind = new.malformed_tail_count if new.records else new.malformed_count
+    if records:
+        cursor.newest_record_id = records[-1].identity
+        cursor.newest_at = from_unix(records[-1].at)
+        cursor.records_taken += len(records)
+        cursor.highest_numbers = _highest(records, cursor.highest_numbers)
+    cursor.moved_at = now
+    cursor.save()
+    return taken
+
+
+# --- Numbers --------------------------------------------------------------------------------------------------
+# Workers number their records from 1, so one with a higher number than any taken before is new. What can't be told
+# so, as records of other writers, is looked up.
+def _are_new(records: Sequence[Any], highest: Mapping[str, int]) -> bool:
+    for record in records:
+        worker, number = _numbered(record.id)
+        if not number:
+            continue  # told by its finish time, which the unique constraint holds
+        if number <= highest.get(worker, (len(highest) >= WORKERS_KNOWN and number) or 0):
+            return False
+    return True
+
+
+def _highest(records: Sequence[Any], known: Mapping[str, int]) -> dict[str, int]:
+    """Return the highest number of each worker, of the workers heard last."""
+    highest = dict(known)
+    for record in records:
+        worker, number = _numbered(record.id)
+        if number:
+            highest[worker] = max(number, highest.pop(worker, 0))  # the one heard last stands last
+    return dict(list(highest.items())[-WORKERS_KNOWN:])
+
+
+def _numbered(record_id: str | None) -> tuple[str, int]:
+    worker, _, number = (record_id or "").rpartition(":")
+    return worker, int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0
