@@ -44,7 +44,7 @@ class Recorder:
         """
         try:
             return Recorder(self._core, wire.Role(role).value)
-        except ValueError:
+        except Exception:  # noqa: BLE001 - of an object without a name, even the error can't be told
             self._core.count_error()
             return self
 
