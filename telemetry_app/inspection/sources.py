@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, InterfaceError
+from django.db.models import QuerySet, Subquery
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
@@ -111,16 +112,17 @@ def run_sources(run_id: str) -> RunSources:
 def _sources_of(run_id: str) -> RunSources:
     if not wire.is_run_id(run_id):  # another run's samples, or a text that PostgreSQL refuses
         raise NotFoundError(f"There is no run {run_id[: wire.RUN_ID_LIMIT]!r}.")
-    live = or_none_where_live_is_out(lambda: readers.read_run(run_id))
-    sources = RunSources(run_id, live, None)
+    sources = RunSources(run_id, None, None)
     try:
-        sources.row = history(lambda: Run.objects.filter(run_id=run_id).first())
-        cursors = history(lambda: _cursors(run_id)) if sources.row else {}
+        sources.row = history(lambda: _row_and_cursors(run_id).first())
     except HistoryUnavailableError:
-        sources.has_history, cursors = False, {}
-    if live is not None:
-        sources.new_operations = _behind(live.operations.records, cursors.get(wire.operations_key(run_id)))
-        sources.new_samples = _behind(live.samples.records, cursors.get(wire.samples_key(run_id)))
+        sources.has_history = False
+    # After the cursors: behind a cursor that a snapshot moves meanwhile, everything in Redis would look new.
+    sources.live = or_none_where_live_is_out(lambda: readers.read_run(run_id))
+    if sources.live is not None:
+        row: Any = sources.row
+        sources.new_operations = _behind(sources.live.operations.records, row and row.operations_cursor)
+        sources.new_samples = _behind(sources.live.samples.records, row and row.samples_cursor)
     _require_something(sources)
     return sources
 
@@ -135,9 +137,16 @@ def _require_something(sources: RunSources) -> None:
     raise NotFoundError(f"There is no run {sources.run_id!r}.")
 
 
-def _cursors(run_id: str) -> dict[str, str]:
-    keys = [wire.operations_key(run_id), wire.samples_key(run_id)]
-    return dict(ListCursor.objects.filter(list_key__in=keys).values_list("list_key", "newest_record_id"))
+def _row_and_cursors(run_id: str) -> QuerySet[Run]:
+    """Return the query of a run's row with the newest records taken: in one statement, so that they belong together."""
+    return Run.objects.filter(run_id=run_id).annotate(
+        operations_cursor=_newest_taken(wire.operations_key(run_id)),
+        samples_cursor=_newest_taken(wire.samples_key(run_id)),
+    )
+
+
+def _newest_taken(list_key: str) -> Subquery:
+    return Subquery(ListCursor.objects.filter(list_key=list_key).values("newest_record_id")[:1])
 
 
 R = TypeVar("R", wire.OpRecord, wire.SampleRecord)

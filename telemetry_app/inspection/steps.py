@@ -1,24 +1,43 @@
-"""A run's steps: live records and stored ones joined without a seam, then grouped."""
+"""A run's steps: what history keeps of them, and what Redis has that is not in a snapshot yet, joined without a seam.
+
+History is asked for its step aggregates, never for op rows: a step costs the same whatever ran in it, and whether its
+rows are still there or not.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
-from telemetry_app import rows
+from django.db.models import QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError
-from telemetry_app.grouping import MetricSpread, OperationGroup, StepGroup, group_steps
+from telemetry_app.grouping import (
+    MetricSpread,
+    OperationGroup,
+    OperationKey,
+    StepGroup,
+    group_operations,
+    merged,
+    steps_of,
+)
 from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
-from telemetry_app.instants import rfc3339
-from telemetry_app.models import Operation
+from telemetry_app.instants import from_unix, rfc3339
+from telemetry_app.models import Operation, Run, StepAggregate
 from telemetry_app.readers import LiveWorkers, read_workers
+from telemetry_app.step_aggregates import groups_of
 from telemetry_app.step_numbers import number_steps
 from workers_client import wire
 
 DEFAULT_LAST = 20
 MOST_STEPS = 2_000
+MOST_READINGS = 3  # of a run that snapshots are taking at the moment
+REDELIVERY_SPAN = timedelta(days=1)  # as in `bulk.py`: within it a record is stored once
+Numbered = list[tuple[int, wire.OpRecord]]
 
 
 @dataclass(slots=True)
@@ -51,17 +70,16 @@ def answer_steps(
     sources: RunSources, workers: LiveWorkers | None, *, last: int, before: int | None = None
 ) -> StepsAnswer:
     """Return the newest steps from sources that are read already."""
-    live_records = sources.live.operations.records if sources.live else []
-    numbered = number_steps(live_records, steps_completed=sources.steps_completed)
-    end = _end(numbered, sources.steps_completed, before)
-    # One step more than asked: its end is where the first one's wall time starts.
-    records, has_stored, has_live = _joined(sources, numbered, end=end, wanted=last + 1)
+    # Two more than asked: the end of the one before is where the first one's wall time starts, and the stamp `before`
+    # itself may hold the tail of the step below it.
+    sources, found = _settled(sources, _Span(wanted=last + 2, end=before))
     groups = [
         group
-        for group in group_steps(records, steps_completed=sources.steps_completed)
+        for group in steps_of(found.groups, steps_completed=sources.steps_completed)
         if before is None or group.step < before
     ]
     shown = groups[-last:]
+    stamps = _stamps_of(shown, found)
     return StepsAnswer(
         run_id=sources.run_id,
         steps_completed=sources.steps_completed,
@@ -70,61 +88,169 @@ def answer_steps(
         coverage=run_coverage(
             sources,
             workers.records.values() if workers else (),
-            source=source_word(live=has_live, stored=has_stored),
+            source=source_word(
+                live=not stamps.isdisjoint(found.live) or stamps.isdisjoint(found.stored),
+                stored=not stamps.isdisjoint(found.stored),
+            ),
         ),
     )
 
 
-def _end(numbered: list[tuple[int, wire.OpRecord]], steps_completed: int, before: int | None) -> int:
-    """Return the highest step stamp to look at; the stamp `before` itself holds the tail of the step below it."""
-    highest = max([steps_completed, *(step for step, _ in numbered)])
-    return highest if before is None else min(before, highest)
+# --- Both sources ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Which stamps are looked at: the newest `wanted` up to `end`, or up to the newest there is."""
+
+    wanted: int
+    end: int | None
+
+    def holds(self, step: int) -> bool:
+        return self.end is None or step <= self.end
+
+    def oldest(self, steps: set[int]) -> int:
+        """Return the oldest stamp of the span among those there are."""
+        return sorted(steps)[-self.wanted] if len(steps) >= self.wanted else 0
 
 
-def _joined(
-    sources: RunSources, numbered: list[tuple[int, wire.OpRecord]], *, end: int, wanted: int
-) -> tuple[list[wire.OpRecord], bool, bool]:
-    """Return the records of the newest steps up to `end` from both sources, each once, and which sources gave any.
+@dataclass(slots=True)
+class _Found:
+    """Groups of ops by stamp, and which stamps have something that is in Redis or in history alone."""
 
-    Where steps have no record at all the span is widened, so that the newest `wanted` steps are found all the same.
-    """
-    span = wanted + 1
-    while True:
-        first = max(0, end - span)
-        live = {record.identity: _stamped(record, step) for step, record in numbered if first <= step <= end}
-        stored: dict[str, wire.OpRecord] = {}
-        if _needs_history(sources, numbered, first):
-            stored = {record.identity: record for record in _stored(sources, first, end)}
-        # The stored copy of a record wins: it carries the step of those that had no stamp.
-        records = list({**live, **stored}.values())
-        steps = {step for step, _ in number_steps(records, steps_completed=sources.steps_completed)}
-        if first == 0 or len(steps) > wanted:
-            return records, bool(stored), bool(live) or not stored
-        span *= 4
+    groups: dict[OperationKey, OperationGroup] = field(default_factory=dict)
+    live: set[int] = field(default_factory=set)
+    stored: set[int] = field(default_factory=set)
+    operations_count: int | None = None  # ops of the run in history when they were read
 
 
-def _stamped(record: wire.OpRecord, step: int) -> wire.OpRecord:
-    """Return the record with its step: counted anew among a part of the run's records, it would be another one."""
-    return record if record.step is not None else dataclasses.replace(record, step=step)
+def _settled(sources: RunSources, span: _Span) -> tuple[RunSources, _Found]:
+    """Return what both sources have, read anew while a snapshot moves records from one to the other."""
+    for _ in range(MOST_READINGS):
+        found = _find(sources, span)
+        stored_before = sources.row.operations_count if sources.row else None
+        if not sources.new_operations or found.operations_count in (None, stored_before):
+            break
+        sources = run_sources(sources.run_id)
+    return sources, found
 
 
-def _needs_history(sources: RunSources, numbered: list[tuple[int, wire.OpRecord]], first: int) -> bool:
-    """Return whether Redis may lack records of steps from `first` on."""
-    if sources.row is None or not sources.has_history:
-        return False
-    if sources.live is None or sources.row.operations_count + len(sources.new_operations) > len(numbered):
-        oldest = min((step for step, _ in numbered), default=None)
-        return oldest is None or oldest >= first
-    return False
-
-
-def _stored(sources: RunSources, first: int, end: int) -> list[wire.OpRecord]:
-    query = Operation.objects.of_run(sources.run_id).between_steps(first, end).only(*rows.OPERATION_RECORD_FIELDS)
+def _find(sources: RunSources, span: _Span) -> _Found:
+    live = _numbered(sources.live.operations.records if sources.live else [], sources, span)
+    retold = _retold(sources)
+    if not (retold or _lacks_records(sources)):
+        return _of_live(live)
     try:
-        return history(lambda: rows.records_of(query.order_by("step", "at").iterator(chunk_size=2_000)))
+        # Before the aggregates: of what is stored in between, these know, and the count tells.
+        new = _not_stored(sources, _numbered(sources.new_operations, sources, span))
+        rows = history(lambda: list(_aggregates(sources.run_id, span)))
     except HistoryUnavailableError:
         sources.has_history = False
-        return []
+        return _of_live(live)
+    found = _Found(groups_of(rows), stored={row.step for row in rows})
+    found.operations_count = rows[0].operations_count if rows else None  # type: ignore[attr-defined] # annotated
+    oldest = span.oldest(found.stored)
+    _add_new(found, [(step, record) for step, record in new if step >= oldest], live)
+    _prefer_live(found, [(step, record) for step, record in live if step >= oldest], retold)
+    return found
+
+
+def _numbered(records: list[wire.OpRecord], sources: RunSources, span: _Span) -> Numbered:
+    numbered = number_steps(records, steps_completed=sources.steps_completed)
+    return [(step, record) for step, record in numbered if span.holds(step)]
+
+
+def _of_live(live: Numbered) -> _Found:
+    return _Found(group_operations(live), live={step for step, _ in live})
+
+
+def _add_new(found: _Found, new: Numbered, live: Numbered) -> None:
+    """Add what no snapshot has taken yet."""
+    groups = group_operations(new)
+    if any(group.batches for group in groups.values()):
+        _remember_batches(found, new, live)
+    for key, group in groups.items():
+        found.groups[key] = merged(found.groups[key], group) if key in found.groups else group
+        found.live.add(key[0])
+
+
+def _remember_batches(found: _Found, new: Numbered, live: Numbered) -> None:
+    """Tell stored groups of their batches, as far as Redis still has them: one that goes on counts once."""
+    taken = {record.identity for _, record in new}
+    for key, group in group_operations([pair for pair in live if pair[1].identity not in taken]).items():
+        if key in found.groups:
+            found.groups[key].batches = group.batches
+
+
+def _prefer_live(found: _Found, live: Numbered, retold: Container[str]) -> None:
+    """Take a step from Redis where that has all of it; records without a stamp are history's to number."""
+    groups = group_operations(live)
+    counts, live_counts = _counts(found.groups), _counts(groups)
+    whole = {step for step, count in live_counts.items() if count >= counts.get(step, 0)}
+    found.live |= whole
+    found.stored -= whole
+    taken = whole - {step for step, record in live if record.step is None or record.identity in retold}
+    found.groups = {key: group for key, group in found.groups.items() if key[0] not in taken}
+    found.groups |= {key: group for key, group in groups.items() if key[0] in taken}
+
+
+def _counts(groups: dict[OperationKey, OperationGroup]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for (step, _), group in groups.items():
+        counts[step] = counts.get(step, 0) + group.count
+    return counts
+
+
+def _stamps_of(shown: list[StepGroup], found: _Found) -> set[int]:
+    """Return the stamps of the steps shown: the newest may hold a tail with the next stamp."""
+    steps = {group.step for group in shown}
+    return steps | ({max(steps) + 1} if shown and shown[-1].step + 1 not in steps else set())
+
+
+# --- History --------------------------------------------------------------------------------------------------
+def _lacks_records(sources: RunSources) -> bool:
+    """Return whether Redis lacks records of the run, and history can be asked for them."""
+    if sources.row is None or not sources.has_history:
+        return False
+    if sources.live is None:
+        return True
+    known = len(sources.live.operations.records)
+    return sources.row.operations_count + len(sources.new_operations) > known
+
+
+def _retold(sources: RunSources) -> frozenset[str]:
+    """Return the stored records that end later than the snapshot that took them, by what Redis says.
+
+    Their workers' clocks are wrong: Redis's copy ends whenever it is read, history's when it was received.
+    """
+    if sources.row is None or sources.row.last_snapshot_at is None or sources.live is None or not sources.has_history:
+        return frozenset()
+    new = {record.identity for record in sources.new_operations}
+    taken_at = sources.row.last_snapshot_at.timestamp()
+    records = sources.live.operations.records
+    return frozenset(record.identity for record in records if record.at > taken_at and record.identity not in new)
+
+
+def _aggregates(run_id: str, span: _Span) -> QuerySet[StepAggregate]:
+    """Return the rows of a span in one query by the index of their unique key, with the run's count of stored ops."""
+    rows = StepAggregate.objects.filter(run_id=run_id)
+    if span.end is not None:
+        rows = rows.filter(step__lte=span.end)
+    newest = rows.order_by("-step").values("step").distinct()
+    oldest = Coalesce(Subquery(newest[span.wanted - 1 : span.wanted]), 0)
+    stored = Run.objects.filter(run_id=run_id).values("operations_count")
+    return rows.filter(step__gte=oldest).annotate(operations_count=Subquery(stored[:1]))
+
+
+def _not_stored(sources: RunSources, new: Numbered) -> Numbered:
+    """Leave out what is stored: a record told again whose first copy has left Redis, or taken a moment ago."""
+    if not new:
+        return new
+    instants = [from_unix(record.at) for _, record in new]
+    stored = Operation.objects.of_run(sources.run_id).filter(
+        record_id__in=[record.identity for _, record in new],
+        at__range=(min(instants) - REDELIVERY_SPAN, max(instants) + REDELIVERY_SPAN),
+    )
+    known = set(history(lambda: list(stored.values_list("record_id", flat=True))))
+    return [(step, record) for step, record in new if record.identity not in known]
 
 
 # --- Fields of the answer -------------------------------------------------------------------------------------
