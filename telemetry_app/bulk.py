@@ -13,7 +13,9 @@ from typing import Any
 from django.db import connection, models, transaction
 from django.db.utils import IntegrityError
 from psycopg import sql
-from psycopg.types.json import set_json_dumps
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
 
 from workers_client.codec import encode_object
 
@@ -117,11 +119,22 @@ def _copy(target: sql.Identifier, table: Table, rows: Sequence[tuple[Any, ...]])
     names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(target, names)
     with connection.cursor() as cursor, connection.wrap_database_errors:
-        set_json_dumps(encode_object, cursor.cursor)
+        cursor.cursor.adapters.register_dumper(dict, _Jsonb)
         with cursor.copy(statement.as_string(cursor.connection)) as copy:
             copy.set_types(table.types)
             for row in rows:
                 copy.write_row(row)
+
+
+class _Jsonb(Dumper):
+    """Values of JSONB columns as binary COPY takes them: the version of the format, then the JSON."""
+
+    format = Format.BINARY
+    oid = 3802  # jsonb, of PostgreSQL's catalogue pg_type.dat
+
+    def dump(self, obj: Any) -> Buffer:
+        """Encode a value with the codec in use."""
+        return b"\x01" + encode_object(obj)
 
 
 def _type_of(field: Any) -> str:

@@ -51,11 +51,12 @@ def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
         return Taken()
     received_at = now.timestamp()
     records, reported_at = by_receipt_time(new.records, received_at)
+    numbers = _numbers(records)
     taken = Taken(
         records=records,
         reported_at=reported_at,
         malformed_count=new.malformed_count - min(cursor.malformed_behind, new.malformed_count),
-        are_new=not reported_at and _are_new(records, cursor.highest_numbers),
+        are_new=not reported_at and _are_new(numbers, cursor.highest_numbers),
         is_cut=bool(cursor.newest_record_id and new.records) and not new.reached,
         after_record_id=cursor.newest_record_id,
         after_at=cursor.newest_at,
@@ -66,7 +67,7 @@ def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
         cursor.newest_record_id = records[-1].identity
         cursor.newest_at = from_unix(records[-1].at)
         cursor.records_taken += len(records)
-        cursor.highest_numbers = _highest(records, cursor.highest_numbers)
+        cursor.highest_numbers = _highest(numbers, cursor.highest_numbers)
     cursor.moved_at = now
     cursor.save()
     return taken
@@ -74,27 +75,35 @@ def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
 
 # --- Numbers --------------------------------------------------------------------------------------------------
 # Workers number their records from 1, so one with a higher number than any taken before is new. What can't be told
-# so, as records of other writers, is looked up.
-def _are_new(records: Sequence[Any], highest: Mapping[str, int]) -> bool:
+# so, as records of other writers, is told by its finish time, which the unique constraint holds.
+def _numbers(records: Sequence[Any]) -> dict[str, tuple[int, int]]:
+    """Return the lowest and the highest number of each worker's records, the one heard last standing last."""
+    numbers: dict[str, tuple[int, int]] = {}
     for record in records:
-        worker, number = _numbered(record.id)
-        if not number:
-            continue  # told by its finish time, which the unique constraint holds
-        if number <= highest.get(worker, (len(highest) >= WORKERS_KNOWN and number) or 0):
-            return False
-    return True
+        worker, _, digits = (record.id or "").rpartition(":")
+        if not (digits.isdecimal() and digits.isascii() and len(digits) < 19):
+            continue
+        number = int(digits)
+        known = numbers.get(worker)
+        if known is None:
+            numbers[worker] = number, number
+        elif number > known[1]:
+            numbers[worker] = known[0], number
+        elif number < known[0]:
+            numbers[worker] = number, known[1]
+    return numbers
 
 
-def _highest(records: Sequence[Any], known: Mapping[str, int]) -> dict[str, int]:
+def _are_new(numbers: Mapping[str, tuple[int, int]], highest: Mapping[str, int]) -> bool:
+    """Return whether all numbers are above those known; of a worker that may have been forgotten nothing is known."""
+    may_forget = len(highest) >= WORKERS_KNOWN
+    return all(
+        lowest > highest[worker] if worker in highest else not may_forget for worker, (lowest, _) in numbers.items()
+    )
+
+
+def _highest(numbers: Mapping[str, tuple[int, int]], known: Mapping[str, int]) -> dict[str, int]:
     """Return the highest number of each worker, of the workers heard last."""
-    highest = dict(known)
-    for record in records:
-        worker, number = _numbered(record.id)
-        if number:
-            highest[worker] = max(number, highest.pop(worker, 0))  # the one heard last stands last
+    highest = {worker: number for worker, number in known.items() if worker not in numbers}
+    highest |= {worker: max(number, known.get(worker, 0)) for worker, (_, number) in numbers.items()}
     return dict(list(highest.items())[-WORKERS_KNOWN:])
-
-
-def _numbered(record_id: str | None) -> tuple[str, int]:
-    worker, _, number = (record_id or "").rpartition(":")
-    return worker, int(number) if number.isascii() and number.isdigit() and len(number) < 19 else 0

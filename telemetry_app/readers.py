@@ -236,7 +236,7 @@ def _live_run(run_id: str, replies: Sequence[Any], now: float) -> LiveRun:
     score, ledger, operations, samples, steps, step_times, queue_depth, operations_length, samples_length = replies
     return LiveRun(
         run_id=run_id,
-        last_activity_at=_instant(score),
+        last_activity_at=None if is_ahead(_instant(score) or 0.0, now) else _instant(score),  # of a wrong clock
         operations=_checked(operations, lambda raw: wire.parse_operation(raw, run_id=run_id), operations_length, now),
         samples=_checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length, now),
         ledger=parse_ledger(ledger if isinstance(ledger, Mapping) else {}),

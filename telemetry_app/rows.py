@@ -25,6 +25,7 @@ SAMPLE_COLUMNS = (
 TURN_COLUMNS = (
     "record_id", "workload", "role", "worker", "node", "requested_at", "started_at", "at", "runs", "ops", "reported_at",
 )  # fmt: skip
+# The last column of each is what a wrong clock said: the snapshot fills it in.
 # What makes a record another one, though its identity is known already.
 OPERATIONS = Table(Operation, OPERATION_COLUMNS, "run_id", ("at", "status", "elapsed_seconds", "metrics"))
 SAMPLES = Table(Sample, SAMPLE_COLUMNS, "run_id", ("at", "kind", "count", "seconds_sum"))
@@ -33,8 +34,8 @@ TURNS = Table(Turn, TURN_COLUMNS, "workload", ("at", "started_at", "ops"))
 OPERATION_RECORD_FIELDS = ("id", *OPERATION_COLUMNS)
 
 
-def operation_row(record: wire.OpRecord, step: int, reported_at: float | None = None) -> tuple[Any, ...]:
-    """Return an op record's values in the order of `OPERATION_COLUMNS`; `reported_at` is what a wrong clock said."""
+def operation_row(record: wire.OpRecord, step: int) -> tuple[Any, ...]:
+    """Return an op record's values in the order of `OPERATION_COLUMNS`."""
     return (
         record.run_id,
         record.identity,
@@ -58,27 +59,27 @@ def operation_row(record: wire.OpRecord, step: int, reported_at: float | None = 
         record.batch or "",
         record.trace_id or "",
         record.span_id or "",
-        from_unix(reported_at),
+        None,
     )
 
 
-def sample_row(record: wire.SampleRecord, reported_at: float | None = None) -> tuple[Any, ...]:
+def sample_row(record: wire.SampleRecord) -> tuple[Any, ...]:
     """Return a sampling record's values in the order of `SAMPLE_COLUMNS`."""
     if isinstance(record, wire.SampleFailure):
         return (
             record.run_id, record.identity, record.kind, record.worker or "", record.request_id or "",
             record.source or "", record.error_type or "", 1, from_unix(record.accepted_at), None,
-            from_unix(record.at), None, None, None, None, from_unix(reported_at),
+            from_unix(record.at), None, None, None, None, None,
         )  # fmt: skip
     return (
         record.run_id, record.identity, record.kind, record.worker or "", "", "", "", record.count,
         from_unix(record.first_accepted_at), from_unix(record.first_answered_at), from_unix(record.at),
         record.seconds_sum, record.seconds_max, record.tokens_sum, record.busy_seconds,
-        from_unix(reported_at),
+        None,
     )  # fmt: skip
 
 
-def turn_row(record: wire.TurnRecord, reported_at: float | None = None) -> tuple[Any, ...]:
+def turn_row(record: wire.TurnRecord) -> tuple[Any, ...]:
     """Return a turn record's values in the order of `TURN_COLUMNS`."""
     return (
         record.identity,
@@ -91,7 +92,7 @@ def turn_row(record: wire.TurnRecord, reported_at: float | None = None) -> tuple
         from_unix(record.at),
         sorted({op.run_id for op in record.ops if op.run_id}),
         [wire.to_wire(op) for op in record.ops],
-        from_unix(reported_at),
+        None,
     )
 
 

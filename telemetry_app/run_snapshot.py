@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +20,7 @@ from telemetry_app.rates import per_hour
 from telemetry_app.run_state import RunVerdict
 from telemetry_app.step_aggregates import store_steps
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
+from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
 
 MOST = 2**63 - 1  # PostgreSQL's bigint: a total that others' numbers drive beyond stops there
@@ -40,11 +43,11 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
     Raises:
         LiveDataUnavailableError: Redis can't be read; nothing of the run is taken.
     """
-    with transaction.atomic():
+    with _collector_paused(), transaction.atomic():
         if not locks.take_until_commit(locks.run_lock(live.run_id)):
             return None
         run, _ = Run.objects.get_or_create(
-            run_id=live.run_id, defaults={"first_seen_at": now, "last_activity_at": _activity(live, now)}
+            run_id=live.run_id, defaults={"first_seen_at": now, "last_activity_at": _activity(live, now) or now}
         )
         # Before the lists: what the ledger counts of records is then in them, or was.
         ledger = readers.read_ledger(run.run_id)
@@ -57,6 +60,8 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         _ensure_partitions(rows.SAMPLES, samples)
         written = _store_operations(run, operations) + _store_samples(run, samples)
         _count_requests(run, ledger)
+        activity = _activity(live, now) or (now if operations.records or samples.records else run.last_activity_at)
+        run.last_activity_at = max(run.last_activity_at, activity)
         _tell_state(run, live, verdict, now)
         run.malformed_count += operations.malformed_count + samples.malformed_count
         missing_before, run.missing_records = run.missing_records, _missing_records(run)
@@ -87,7 +92,7 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
             return None
         taken = take_list(wire.turns_key(workload), lambda raw: wire.parse_turn(raw, workload=workload), now)
         _ensure_partitions(rows.TURNS, taken)
-        inserted = _insert(rows.TURNS, workload, taken, rows.turn_row)
+        inserted = _insert(rows.TURNS, workload, taken, [(record, rows.turn_row(record)) for record in taken.records])
     return RunTaken(
         rows_written=len(inserted.record_ids),
         malformed_count=taken.malformed_count,
@@ -96,28 +101,41 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
     )
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the garbage collector: it would look through the thousands of records of one run again and again.
+
+    That was a fifth of the processor's time (`python -m benchmarks.ingest`). None of them is part of a cycle.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 # --- Records --------------------------------------------------------------------------------------------------
 def _store_operations(run: Run, taken: Taken[wire.OpRecord]) -> int:
     steps = run.steps_completed + count_unstamped_steps(taken.records)
     numbered = number_steps(taken.records, steps_completed=steps)
-    step_by_id = {record.identity: step for step, record in numbered}
-    inserted = _insert(
-        rows.OPERATIONS,
-        run.run_id,
-        taken,
-        lambda record, reported_at: rows.operation_row(record, step_by_id[record.identity], reported_at),
-    )
-    new = [(step, record) for step, record in numbered if record.identity in inserted.record_ids]
+    rows_of = [(record, rows.operation_row(record, step)) for step, record in numbered]
+    inserted = _insert(rows.OPERATIONS, run.run_id, taken, rows_of)
+    new = numbered
+    if len(inserted.record_ids) < len(numbered):
+        new = [(step, record) for step, record in numbered if record.identity in inserted.record_ids]
     store_steps(run.run_id, new)
     run.steps_completed = max(run.steps_completed, steps)
     run.operations_count += len(new)
-    run.failures_count += sum(record.status == wire.Status.FAILED.value for _, record in new)
+    run.failures_count += sum(record.status == "failed" for _, record in new)
     run.conflicts_count += inserted.conflicts_count
     return len(new)
 
 
 def _store_samples(run: Run, taken: Taken[wire.SampleRecord]) -> int:
-    inserted = _insert(rows.SAMPLES, run.run_id, taken, rows.sample_row)
+    rows_of = [(record, rows.sample_row(record)) for record in taken.records]
+    inserted = _insert(rows.SAMPLES, run.run_id, taken, rows_of)
     new = [record for record in taken.records if record.identity in inserted.record_ids]
     failures = sum(isinstance(record, wire.SampleFailure) for record in new)
     answered = sum(record.count for record in new if isinstance(record, wire.SampleGroup))
@@ -130,14 +148,19 @@ def _store_samples(run: Run, taken: Taken[wire.SampleRecord]) -> int:
 
 
 def _insert(
-    table: bulk.Table, owner: str, taken: Taken[Any], row_of: Callable[[Any, float | None], tuple[Any, ...]]
+    table: bulk.Table, owner: str, taken: Taken[Any], rows_of: Sequence[tuple[Any, tuple[Any, ...]]]
 ) -> bulk.Inserted:
-    known = _known_of_wrong_clocks(table, owner, list(taken.reported_at))
+    """Insert records' rows; those of wrong clocks get what the clock said, and are looked up by identity alone."""
     reported_at = taken.reported_at
+    if not reported_at:
+        return bulk.insert_once(table, [row for _, row in rows_of], are_new=taken.are_new)
+    known = _known_of_wrong_clocks(table, owner, list(reported_at))
     values = [
-        row_of(record, reported_at.get(record.identity)) for record in taken.records if record.identity not in known
+        (*row[:-1], from_unix(reported_at.get(record.identity)))
+        for record, row in rows_of
+        if record.identity not in known
     ]
-    return bulk.insert_once(table, values, are_new=taken.are_new)
+    return bulk.insert_once(table, values)
 
 
 def _known_of_wrong_clocks(table: bulk.Table, owner: str, identities: Sequence[str]) -> frozenset[str]:
@@ -168,7 +191,6 @@ def _count_requests(run: Run, ledger: Any) -> None:
 
 def _tell_state(run: Run, live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> None:
     run.steps_completed = max(run.steps_completed, live.steps_completed)
-    run.last_activity_at = max(run.last_activity_at, _activity(live, now))
     run.steps_per_hour = per_hour(live.step_times, now=now.timestamp())
     if run.state != verdict.state or run.state_since is None:
         run.state_since = from_unix(verdict.since) or now
@@ -204,8 +226,8 @@ def _note_gap(run: Run, key: str, taken: Taken[Any], missing_count: int, now: da
     )  # fmt: skip
 
 
-def _activity(live: readers.LiveRun, now: datetime) -> datetime:
-    """Return the run's newest activity, not later than now: a wrong clock must not stay the newest for years."""
+def _activity(live: readers.LiveRun, now: datetime) -> datetime | None:
+    """Return the run's newest activity, not later than now; None where nobody tells it, or only a wrong clock."""
     newest = max((record.at for record in live.operations.records), default=None)  # of a run that stands in no index
     at = live.last_activity_at or newest
-    return min(from_unix(at), now) if at else now
+    return min(from_unix(at), now) if at and not is_ahead(at, now.timestamp()) else None

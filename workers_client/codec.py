@@ -14,7 +14,7 @@ from workers_client.exceptions import MalformedRecordError
 __all__ = ["decode_object", "encode_object"]
 
 
-def _encode_with_json(fields: dict[str, Any]) -> bytes:
+def _encode_with_json(fields: Any) -> bytes:
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -31,7 +31,7 @@ def _load_msgspec() -> Any:
     return msgspec
 
 
-def _encode(fields: dict[str, Any]) -> bytes:
+def _encode(fields: Any) -> bytes:
     """Stand in for the encoder until the first call."""
     global _encode
     msgspec = _load_msgspec()
@@ -47,8 +47,10 @@ def _decode(raw: bytes | str) -> Any:
     return _decode(raw)
 
 
-def encode_object(fields: dict[str, Any]) -> bytes:
-    """Encode a JSON object compactly. Non-finite floats must not be in it: they raise or become null."""
+def encode_object(fields: Any) -> bytes:
+    """Encode a JSON object, or a list of them, compactly.
+
+    Non-finite floats must not be in it: they raise or become null."""
     return _encode(fields)
 
 

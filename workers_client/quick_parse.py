@@ -77,20 +77,20 @@ def _refuse(raw: bytes | str) -> Any:
 
 def _has_common_values(common: Any) -> bool:
     """Return whether texts can be kept as they are and instants are whole microseconds: as ours are."""
-    return (
+    texts = (
         f"{common.operation}{common.id}{common.request_id}{common.role}{common.worker}{common.batch}"
-        f"{common.error_type}{common.error_category}{common.trace_id}{common.span_id}"  # None is printable, too
-    ).isprintable() and (
-        _is_whole(common.at)
-        and _is_whole(common.started_at)
-        and _is_whole(common.enqueued_at)
+        f"{common.error_type}{common.error_category}{common.trace_id}{common.span_id}"
+    )
+    # `wire_values.text` changes NUL and lone surrogates alone, and `instant` rounds to microseconds.
+    if "\x00" in texts or not (texts.isascii() or texts.isprintable()):
+        return False
+    at, started_at, enqueued_at = common.at, common.started_at, common.enqueued_at
+    return (
+        int(at * 1e6 + 0.5) / 1e6 == at
+        and (started_at is None or int(started_at * 1e6 + 0.5) / 1e6 == started_at)
+        and (enqueued_at is None or int(enqueued_at * 1e6 + 0.5) / 1e6 == enqueued_at)
         and (_known_names.issuperset(common.metrics) or _are_names(common.metrics))
     )
-
-
-def _is_whole(at: float | None) -> bool:
-    """Return whether an instant is what `wire_values.instant` makes of it: rounded to microseconds."""
-    return at is None or int(at * 1e6 + 0.5) / 1e6 == at
 
 
 def _are_names(names: dict[str, float]) -> bool:

@@ -525,6 +525,15 @@ def test_an_activity_in_the_future_counts_as_now(writer):
     assert Run.objects.get().last_activity_at.timestamp() == START + 10
 
 
+def test_an_index_of_a_wrong_clock_does_not_keep_a_run_active(writer):
+    writer.operations(op(at=START, id="w:1"))
+    writer.active(RUN, START + 10 * 365 * 86_400)
+    snapshot()
+    snapshot(after_seconds=3_600)
+    run = Run.objects.get()
+    assert (run.last_activity_at.timestamp(), run.state) == (START + 10, "idle")
+
+
 # --- One bad apple --------------------------------------------------------------------------------------------
 def test_counts_beyond_what_a_column_holds_stop_at_its_end(writer):
     group = {"kind": "group", "at": START, "count": 2**53}

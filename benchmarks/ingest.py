@@ -1,0 +1,179 @@
+"""How fast a snapshot takes op records, from the bytes in Redis to committed rows, beside a plain COPY.
+
+usage: python -m benchmarks.ingest [--records N] [--rounds N]. The limit is a text COPY of bytes that are ready, into
+the same partitioned table, without reading, checking, totals or step aggregates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.site import running_site
+from benchmarks.workload import METRICS
+
+RECORDS_PER_RUN = 2_000  # what Redis holds of a run
+DAYS = 3
+
+
+def main() -> None:
+    """Measure both, interleaved, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--memory-of", type=int, help=argparse.SUPPRESS)  # one snapshot alone: prints its memory
+    options = parser.parse_args()
+    with running_site():
+        if options.memory_of:
+            _take(options.memory_of)
+            print(_peak_kb())
+            return
+        rates = _rates(options)
+    limit = next(iter(rates.values()))
+    print(f"\n### Taking {options.records:,} op records with {len(METRICS)} metrics into PostgreSQL\n")
+    print("| way | rows/s | of the limit |\n|---|---:|---:|")
+    for name, column in rates.items():
+        share = statistics.median(own / copied for copied, own in zip(limit, column, strict=True))
+        print(f"| {name} | {statistics.median(column):,.0f} | {100 * share:.0f} % |")
+    print("\n| records in one snapshot | peak memory |\n|---:|---:|")
+    for count in (options.records // 4, options.records):
+        command = [sys.executable, "-m", "benchmarks.ingest", "--memory-of", str(count)]
+        print(f"| {count:,} | {int(subprocess.check_output(command)) / 1024:.0f} MiB |")
+
+
+def _rates(options: argparse.Namespace) -> dict[str, list[float]]:
+    """Return rows/s by way, round by round."""
+    rates: dict[str, list[float]] = {}
+    with ProcessPoolExecutor(options.processes, multiprocessing.get_context("spawn"), _set_up) as pool:
+        list(pool.map(_nothing, range(options.processes * 4)))
+        for _ in range(options.rounds):
+            for name, rate in (
+                ("text COPY of ready bytes (the limit)", _copy_rate(options.records)),
+                ("a snapshot in one process", _take(options.records)),
+                (f"a snapshot in {options.processes} processes", _take(options.records, pool)),
+            ):
+                rates.setdefault(name, []).append(rate)
+    return rates
+
+
+def _set_up() -> None:
+    import django
+
+    django.setup()
+
+
+def _nothing(number: int) -> None:
+    """Have the pool's processes up before anything is timed."""
+    time.sleep(0.1)
+
+
+def _take(count: int, pool: ProcessPoolExecutor | None = None) -> float:
+    """Return rows/s of one snapshot of `count` records, its parts taken here or by the processes of a pool."""
+    from telemetry_app.models import Operation
+    from telemetry_app.snapshots import begin, take_part
+
+    _empty()
+    _fill(count)
+    started = time.perf_counter()
+    execution, parts = begin()
+    if pool is None:
+        for part in parts:
+            take_part(execution.pk, part)
+    else:
+        list(pool.map(take_part, [execution.pk] * len(parts), parts))
+    seconds = time.perf_counter() - started
+    assert Operation.objects.count() == count
+    return count / seconds
+
+
+def _copy_rate(count: int) -> float:
+    """Return rows/s of a text COPY of rows that are bytes already, in one transaction."""
+    from django.db import connection
+
+    from telemetry_app.models import Operation
+
+    _empty()
+    _fill(count)
+    _take_without_counting()
+    with connection.cursor() as cursor:
+        names = ", ".join(field.column for field in Operation._meta.fields if field.name != "id")
+        table = Operation._meta.db_table
+        with cursor.copy(f"COPY (SELECT {names} FROM {table} ORDER BY at) TO STDOUT") as copy:
+            ready = [bytes(block) for block in copy]
+        _empty()
+        started = time.perf_counter()
+        with cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+            for block in ready:
+                copy.write(block)
+        return count / (time.perf_counter() - started)
+
+
+def _take_without_counting() -> None:
+    from telemetry_app.snapshots import take_snapshot
+
+    take_snapshot()
+
+
+def _fill(count: int) -> None:
+    """Put op records into Redis: 2,000 a run, their finish times spread over three days."""
+    from django_redis import get_redis_connection
+
+    from workers_client import wire
+
+    client = get_redis_connection("telemetry")
+    client.flushdb()
+    now = time.time()
+    for run in range(-(-count // RECORDS_PER_RUN)):
+        run_id = f"run-{run:05}"
+        size = min(RECORDS_PER_RUN, count - run * RECORDS_PER_RUN)
+        first = now - (run % DAYS) * 86_400 - size
+        records = [wire.encode(_record(run_id, number, round(first + number, 3))) for number in range(size)]
+        client.rpush(wire.operations_key(run_id), *records)
+        client.hset(wire.ledger_key(run_id), mapping={"enqueued": size, "answered": size, "recorded": size})
+        client.zadd(wire.RUNS_KEY, {run_id: now})
+
+
+def _record(run_id: str, number: int, at: float) -> Any:
+    from workers_client import wire
+
+    is_step = number % 5 == 4
+    worker = f"trainer-{run_id}-4711-1a2b3c4d5e6"
+    return wire.OpRecord(
+        run_id=run_id, operation="optim_step" if is_step else "forward_backward", status="succeeded", at=at,
+        id=f"{worker}:{number + 1}", request_id=f"5f0c7c1e-2f5a-4d5e-9a51-{number:012}", role="trainer", worker=worker,
+        enqueued_at=round(at - 1.5, 3), queue_seconds=0.5, started_at=round(at - 1, 3), elapsed_seconds=1.0,
+        step=number // 5, metrics={name: value * (1 + number) for name, value in METRICS.items()}, tokens=4_096,
+        trace_id="0af7651916cd43dd8448eb211c80319c", span_id="b7ad6b7169203331",
+    )  # fmt: skip
+
+
+def _empty() -> None:
+    from django.db import connection
+
+    from telemetry_app import models
+
+    tables = [
+        models.Operation, models.Sample, models.Turn, models.StepAggregate, models.Gap, models.ListCursor, models.Run,
+        models.Execution,
+    ]  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(f"TRUNCATE {', '.join(model._meta.db_table for model in tables)}")
+        cursor.execute("CHECKPOINT")
+
+
+def _peak_kb() -> int:
+    """Return this process's peak of resident memory, in kB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+
+if __name__ == "__main__":
+    main()
