@@ -74,6 +74,20 @@ def groups_of(rows: Iterable[StepAggregate]) -> dict[OperationKey, OperationGrou
     return {(row.step, row.operation): group_of(row) for row in rows}
 
 
+def metrics_of(group: OperationGroup) -> dict[str, Any]:
+    """Return metrics as a row holds them: a single value of the newest op as it is, else its numbers in a list.
+
+    Those are `[count, min, mean, max, last, last_at]`. Most ops of a step come alone, and most report all metrics.
+    """
+    return {
+        name: spread.last
+        if spread.count == 1 and spread.last_at == group.finished_at
+        else [spread.count, spread.min, spread.mean, spread.max, spread.last, spread.last_at]
+        for name, spread in group.metrics.items()
+        if spread.count
+    }
+
+
 # --- What is stored already -----------------------------------------------------------------------------------
 def _stored_groups(run_id: str, steps: Iterable[int]) -> dict[OperationKey, OperationGroup]:
     return groups_of(StepAggregate.objects.filter(run_id=run_id).extra(where=["step = ANY(%s)"], params=[list(steps)]))
@@ -145,7 +159,7 @@ def _packed(run: bytes, step: int, operation: str, group: OperationGroup) -> byt
     )  # fmt: skip
     enqueued_at = group.first_enqueued_at
     enqueued = _NULL if enqueued_at is None else _INSTANT.pack(8, _microseconds(enqueued_at))
-    metrics, nonfinite = encode_object(_metrics_of(group)), encode_object(group.nonfinite)
+    metrics, nonfinite = encode_object(metrics_of(group)), encode_object(group.nonfinite)
     return b"".join(
         (fixed, enqueued, run, _sized(operation.encode()), _sized(b"\1" + metrics), _sized(b"\1" + nonfinite))
     )
@@ -172,7 +186,7 @@ def _update(run_id: str, groups: Mapping[OperationKey, OperationGroup]) -> None:
             cancelled=group.cancelled,
             seconds=group.seconds,
             queue_seconds=group.queue_seconds,
-            metrics=_metrics_of(group),
+            metrics=metrics_of(group),
             nonfinite=group.nonfinite,
             first_enqueued_at=from_unix(group.first_enqueued_at),
             started_at=from_unix(group.started_at),
@@ -182,20 +196,6 @@ def _update(run_id: str, groups: Mapping[OperationKey, OperationGroup]) -> None:
     ]
     changed = [name for name in _COLUMNS if name not in ("run_id", *_KEY)]
     StepAggregate.objects.bulk_create(rows, update_conflicts=True, unique_fields=_KEY, update_fields=changed)
-
-
-def _metrics_of(group: OperationGroup) -> dict[str, Any]:
-    """Return metrics as a row holds them: a single value of the newest op as it is, else its numbers in a list.
-
-    Those are `[count, min, mean, max, last, last_at]`. Most ops of a step come alone, and most report all metrics.
-    """
-    return {
-        name: spread.last
-        if spread.count == 1 and spread.last_at == group.finished_at
-        else [spread.count, spread.min, spread.mean, spread.max, spread.last, spread.last_at]
-        for name, spread in group.metrics.items()
-        if spread.count
-    }
 
 
 def _spread_of(value: Any, finished_at: float) -> MetricSpread:

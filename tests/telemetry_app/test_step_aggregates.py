@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.db import connection, transaction
 from django.db.models import Count
 from django.test.utils import CaptureQueriesContext
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from telemetry_app.grouping import group_steps, steps_of
 from telemetry_app.instants import from_unix
-from telemetry_app.models import Operation, StepAggregate
+from telemetry_app.models import Operation, Run, StepAggregate
 from telemetry_app.step_aggregates import groups_of, store_steps
 from tests.support.records import RUN, START, op, step_of_ops
 from workers_client.wire import FORWARD, FORWARD_BACKWARD, OPTIM_STEP
@@ -195,3 +197,32 @@ def test_more_records_need_no_more_queries():
 def test_nothing_new_writes_nothing(django_assert_num_queries):
     with django_assert_num_queries(0):
         store_steps(RUN, [])
+
+
+# --- Rows from before there were aggregates -------------------------------------------------------------------
+FILL = import_module("telemetry_app.migrations.0006_fill_step_aggregates").fill
+
+
+def fill_run(records):
+    """Store a run and its op rows as they were before."""
+    Run.objects.create(run_id=RUN, first_seen_at=from_unix(START), last_activity_at=from_unix(START))
+    Operation.objects.bulk_create(map(row_of, records))
+
+
+def test_op_rows_without_aggregates_are_counted_by_the_migration():
+    records = [record for step in range(600) for record in step_of_ops(step, at=START + step, elapsed_seconds=2.0)]
+    fill_run(records)
+    store_steps(RUN, [(record.step, record) for record in records[-1:]])
+    for _ in range(2):
+        FILL(apps, None)
+        assert_each_row_counts_once()
+        assert plain(stored_steps()) == plain(group_steps(records))
+
+
+def test_the_migration_leaves_steps_whose_details_are_gone():
+    records = step_of_ops(0, at=START)
+    store([*records, op(at=START, step=0)])
+    Operation.objects.all().delete()
+    fill_run(records[1:])
+    FILL(apps, None)
+    assert dict(StepAggregate.objects.values_list("operation", "count")) == {FORWARD_BACKWARD: 2, OPTIM_STEP: 1}
