@@ -152,7 +152,9 @@ def _fold_tail_into_its_step(by_step: dict[int, dict[str, OperationGroup]], step
     tail = by_step.pop(newest)
     owner = by_step[newest - 1] = dict(by_step.get(newest - 1, {}))
     for operation, group in tail.items():
-        owner[operation] = merged(owner[operation], group) if operation in owner else group
+        # What ran as one computation has one stamp: history knows no batches to compare.
+        apart = replace(group, batches={})
+        owner[operation] = merged(owner[operation], apart) if operation in owner else group
 
 
 def _step_group(

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Q
+from django.db.models.functions import Collate
 from psycopg import sql
 
 from telemetry_app.grouping import MetricSpread, OperationGroup, OperationKey, group_operations, merged
@@ -108,7 +109,9 @@ def _complete_from_rows(
         Q(batch__in=batches) | Q(at__in=[from_unix(at) for at in ties]), step__in={step for step, _ in both}
     )
     columns = ("step", "operation", "at", "record_id", "batch", "elapsed_seconds", "metrics")
-    for step, operation, at, record_id, batch, seconds, metrics in rows.values_list(*columns).order_by("record_id"):
+    for step, operation, at, record_id, batch, seconds, metrics in rows.values_list(*columns).order_by(
+        Collate("record_id", "C")  # as Python orders identities, whatever the database's own order
+    ):
         if (step, operation) not in both:
             continue
         old, new = both[step, operation]
