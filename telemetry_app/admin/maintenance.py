@@ -67,7 +67,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
 
     list_display = (
         "task", "policy", "shown_outcome", "shown_started", "shown_seconds", "runs_count", "rows_written",
-        "shown_removed", "shown_cutoff", "malformed_count", "error",
+        "shown_lag", "missing_records", "shown_removed", "shown_cutoff", "malformed_count", "error",
     )  # fmt: skip
     list_filter = ("task", PolicyFilter, OutcomeFilter)
     list_before_template = "telemetry_app/executions_before.html"
@@ -91,6 +91,11 @@ class ExecutionAdmin(ReadOnlyAdmin):
         if execution.finished_at is None:
             return duration(None)
         return duration((execution.finished_at - execution.started_at).total_seconds())
+
+    @display(description="Lag", ordering="lag_seconds")
+    def shown_lag(self, execution: Execution) -> str:
+        """Of a snapshot: how long the oldest record it took had waited in Redis."""
+        return duration(execution.lag_seconds)
 
     @display(description="Removed", ordering="rows_removed")
     def shown_removed(self, execution: Execution) -> str:

@@ -33,7 +33,7 @@ class ReadOnlyAdmin(ModelAdmin):
     show_full_result_count = False
     list_per_page = 50
     list_before_template = "telemetry_app/freshness.html"
-    actions = None
+    actions: Any = None
 
     class Media:
         css = {"all": ["telemetry_app/pages.css"]}

@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
@@ -34,7 +35,8 @@ class RunAdmin(PageAdmin):
         "shown_id", "shown_state", "shown_steps", "shown_rate", "shown_activity", "shown_failures", "shown_missing",
     )  # fmt: skip
     list_display_links = ("shown_id",)
-    list_filter = ("state", ("last_activity_at", RangeDateTimeFilter))
+    list_filter = ("state", "pinned", ("last_activity_at", RangeDateTimeFilter))
+    actions = ("pin", "unpin")
     list_filter_submit = True
     search_fields = ("run_id",)
     search_help_text = "Any part of a run's id"
@@ -43,8 +45,8 @@ class RunAdmin(PageAdmin):
 
     @display(description="Run", ordering="run_id")
     def shown_id(self, run: Run) -> SafeString:
-        """The id, with its middle left out where it is long."""
-        return short(run.run_id)
+        """The id, with its middle left out where it is long, and whether retention keeps it whole."""
+        return format_html("{} {}", short(run.run_id), badge("pinned")) if run.pinned else short(run.run_id)
 
     @display(description="State", ordering="state")
     def shown_state(self, run: Run) -> SafeString:
@@ -75,6 +77,20 @@ class RunAdmin(PageAdmin):
     def shown_missing(self, run: Run) -> str:
         """Records that are known to exist and were never seen."""
         return figure(run.missing_records)
+
+    def has_pin_permission(self, request: HttpRequest) -> bool:
+        """Who may change runs may pin them, though the form of a run is nobody's."""
+        return request.user.has_perm("telemetry_app.change_run")
+
+    @admin.action(description="Pin: keep whole, whatever the retention policies say", permissions=["pin"])
+    def pin(self, request: HttpRequest, runs: QuerySet[Run]) -> None:
+        """Keep the chosen runs whole."""
+        self.message_user(request, f"Runs pinned: {runs.update(pinned=True)}.")
+
+    @admin.action(description="Unpin: the retention policies apply", permissions=["pin"])
+    def unpin(self, request: HttpRequest, runs: QuerySet[Run]) -> None:
+        """Leave the chosen runs to the policies."""
+        self.message_user(request, f"Runs no longer pinned: {runs.update(pinned=False)}.")
 
     def page_context(self, key: str) -> dict[str, Any]:
         """Return what the page shows."""
@@ -107,6 +123,7 @@ def run_page(run_id: str) -> dict[str, Any]:
         "failures": failures.results,
         "failures_total": failures.total_matching,
         "coverage": steps.coverage,
+        "is_pinned": bool(sources.row and sources.row.pinned),
     }
 
 
