@@ -13,6 +13,7 @@ from telemetry_app.exceptions import InvalidQueryError
 PAGE_SIZE = 50
 MOST_PAGE_SIZE = 500
 PAGING = ("cursor", "page_size")
+TEXT_LIMIT = 1_000  # characters
 LARGEST_NUMBER = 2**53  # what every JSON reader can hold
 
 
@@ -30,17 +31,20 @@ class Parameters:
     def text(self, name: str) -> str | None:
         """Return a text, or None where it is missing or empty."""
         value: str | None = self._query.get(name)
-        if value is not None and ("\x00" in value or len(value) > 1_000):
-            raise InvalidQueryError(name, f"{name} must have at most 1,000 characters and no NUL.")
+        if value is not None and ("\x00" in value or len(value) > TEXT_LIMIT):
+            raise InvalidQueryError(name, f"{name} must have at most {TEXT_LIMIT:,} characters and no NUL.")
         return value or None
 
-    def number(self, name: str, default: int | None = None) -> int | None:
-        """Return a whole number from 0 on, or the default where it is missing."""
+    def number(
+        self, name: str, default: int | None = None, *, least: int = 0, most: int = LARGEST_NUMBER
+    ) -> int | None:
+        """Return a whole number from `least` to `most`, or the default where it is missing."""
         raw = self._query.get(name)
         if raw is None:
             return default
-        if not raw.isdecimal() or not raw.isascii() or len(raw) > 16 or int(raw) > LARGEST_NUMBER:
-            raise InvalidQueryError(name, f"{name}={raw[:100]!r} must be a whole number, 0 or more.")
+        rule = "a whole number, 0 or more" if most == LARGEST_NUMBER else f"a whole number from {least:,} to {most:,}"
+        if not raw.isdecimal() or not raw.isascii() or len(raw) > 16 or not least <= int(raw) <= most:
+            raise InvalidQueryError(name, f"{name}={raw[:100]!r} must be {rule}.")
         return int(raw)
 
     def choice(self, name: str, allowed: Iterable[str], default: str | None = None) -> str | None:
@@ -70,7 +74,4 @@ class Parameters:
 
     def page_size(self) -> int:
         """Return how many results a page holds."""
-        size = self.number("page_size", PAGE_SIZE) or 0
-        if not 1 <= size <= MOST_PAGE_SIZE:
-            raise InvalidQueryError("page_size", f"page_size={size} must be from 1 to {MOST_PAGE_SIZE}.")
-        return size
+        return self.number("page_size", PAGE_SIZE, least=1, most=MOST_PAGE_SIZE) or PAGE_SIZE

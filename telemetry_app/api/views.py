@@ -11,20 +11,26 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
-from telemetry_app.api.cursors import decode_cursor, encode_cursor
 from telemetry_app.api.field_paths import select_fields
-from telemetry_app.api.parameters import PAGING, Parameters
+from telemetry_app.api.filter_sets import FailureFilters, OperationFilters, RunFilters, StepFilters, WorkerFilters
+from telemetry_app.api.filters import NoFilters, PagedFilters
+from telemetry_app.api.paging import (
+    NUMBER,
+    from_microseconds,
+    microseconds,
+    next_cursor,
+    position,
+    record_mark,
+    record_position,
+)
 from telemetry_app.api.run_paths import part_of
 from telemetry_app.exceptions import HistoryUnavailableError, NotFoundError
-from telemetry_app.health import Health
 from telemetry_app.inspection import records, runs, workers
 from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.sources import RunSources, or_none_where_live_is_out, run_sources
-from telemetry_app.inspection.steps import DEFAULT_LAST, run_steps, step_fields
+from telemetry_app.inspection.steps import run_steps, step_fields
 from telemetry_app.instants import rfc3339
-from telemetry_app.models import RunState
 from telemetry_app.readers import read_workers
-from workers_client import wire
 
 
 class RunViewSet(ViewSet):
@@ -32,25 +38,17 @@ class RunViewSet(ViewSet):
 
     def list(self, request: Request) -> Response:
         """Answer runs, newest activity first."""
-        known = ("state", "q", "worker", "active_since", "ordering", *PAGING)
-        given = Parameters(request.query_params, known)
-        orderings = [sign + name for name in runs.ORDERINGS for sign in ("", "-")]
-        wanted = runs.RunFilter(
-            state=given.choice("state", RunState.values),
-            q=given.text("q"),
-            worker=given.text("worker"),
-            active_since=given.instant("active_since"),
-            ordering=given.choice("ordering", orderings) or "-last_activity_at",
-        )
-        after = _position(request, given, (str if wanted.ordering.endswith("run_id") else (int, float), str))
+        given = RunFilters.read(request.query_params)
+        after = position(request, runs.position_types(given["ordering"]))
         now = timezone.now().timestamp()
-        page = runs.list_runs(wanted, runs.RunPosition(*after) if after else None, given.page_size(), now=now)
-        position = [page.next_position.value, page.next_position.run_id] if page.next_position else None
+        wanted = runs.RunFilter(**{name: given[name] for name in ("state", "q", "worker", "active_since", "ordering")})
+        page = runs.list_runs(wanted, runs.RunPosition(*after) if after else None, given["page_size"], now=now)
+        mark = [page.next_position.value, page.next_position.run_id] if page.next_position else None
         return Response(
             {
                 "count": len(page.results),
                 "total_matching": page.total_matching,
-                "next": _next(request, position),
+                "next": next_cursor(request, mark),
                 "as_of": rfc3339(now),
                 "coverage": {"live": page.live, "history": page.has_history},
                 "results": page.results,
@@ -59,19 +57,17 @@ class RunViewSet(ViewSet):
 
     def retrieve(self, request: Request, run: str) -> Response:
         """Answer all about one run."""
-        Parameters(request.query_params, ())
+        NoFilters.read(request.query_params)
         return Response(runs.run_detail(run, now=timezone.now().timestamp()))
 
     @part_of("run")
     def steps(self, request: Request, run: str) -> Response:
         """Answer op records grouped by step, newest step last."""
-        given = Parameters(request.query_params, ("last", "before", "fields"))
-        last = given.number("last", DEFAULT_LAST)
-        answer = run_steps(run, last=DEFAULT_LAST if last is None else last, before=given.number("before"))
+        given = StepFilters.read(request.query_params)
+        answer = run_steps(run, last=given["last"], before=given["before"])
         results = [step_fields(group) for group in answer.groups]
-        fields = given.text("fields")
-        if fields is not None:
-            results = select_fields(results, fields)
+        if given["fields"] is not None:
+            results = select_fields(results, given["fields"])
         return Response(
             {
                 "run_id": answer.run_id,
@@ -87,24 +83,22 @@ class RunViewSet(ViewSet):
     @part_of("run")
     def operations(self, request: Request, run: str) -> Response:
         """Answer op records, newest first."""
-        given = Parameters(request.query_params, ("status", "operation", "step", "since", "until", *PAGING))
+        given = OperationFilters.read(request.query_params)
         wanted = records.OperationFilter(
-            status=given.choice("status", [status.value for status in wire.Status]),
-            operation=given.text("operation"),
-            step=given.number("step"),
-            since=given.instant("since"),
-            until=given.instant("until"),
+            **{name: given[name] for name in ("status", "operation", "step", "since", "until")}
         )
+        after = record_position(request)
         sources = run_sources(run)
-        page = records.run_operations(sources, wanted, _record_position(request, given), given.page_size())
+        page = records.run_operations(sources, wanted, after, given["page_size"])
         return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=sources.run_id))
 
     @part_of("run")
     def failures(self, request: Request, run: str) -> Response:
         """Answer failed ops and failed sampling answers of the run, newest first."""
-        given = Parameters(request.query_params, PAGING)
+        given = PagedFilters.read(request.query_params)
+        after = record_position(request)
         sources = run_sources(run)
-        page = records.run_failures(sources, _record_position(request, given), given.page_size())
+        page = records.run_failures(sources, after, given["page_size"])
         return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=sources.run_id))
 
 
@@ -113,11 +107,9 @@ class FailureViewSet(ViewSet):
 
     def list(self, request: Request) -> Response:
         """Answer failures over all runs, newest first."""
-        given = Parameters(request.query_params, ("since", "error_type", "run", *PAGING))
-        wanted = records.FailureFilter(
-            since=given.instant("since"), error_type=given.text("error_type"), run=given.text("run")
-        )
-        page, is_live = records.all_failures(wanted, _record_position(request, given), given.page_size())
+        given = FailureFilters.read(request.query_params)
+        wanted = records.FailureFilter(since=given["since"], error_type=given["error_type"], run=given["run"])
+        page, is_live = records.all_failures(wanted, record_position(request), given["page_size"])
         coverage = {
             "live": is_live,
             "history": page.has_history,
@@ -132,10 +124,8 @@ class WorkerViewSet(ViewSet):
 
     def list(self, request: Request) -> Response:
         """Answer workers, newest heartbeat first."""
-        given = Parameters(request.query_params, ("role", "health", "node", "run", *PAGING))
-        role = given.choice("role", [role.value for role in wire.Role])
-        health = given.choice("health", [health.value for health in Health])
-        node, run = given.text("node"), given.text("run")
+        given = WorkerFilters.read(request.query_params)
+        role, health, node, run = given["role"], given["health"], given["node"], given["run"]
         now = timezone.now().timestamp()
         answer = workers.known_workers(now=now)
         matching = [
@@ -146,20 +136,20 @@ class WorkerViewSet(ViewSet):
             and (node is None or worker.record.node == node)
             and (run is None or run in worker.record.runs)
         ]
-        after = _position(request, given, ((int, float), str))
+        after = position(request, (NUMBER, str))
         if after is not None:
             mark = (-after[0], after[1])
             matching_behind = [w for w in matching if (-w.heartbeat_at, w.record.worker) > mark]
         else:
             matching_behind = matching
-        size = given.page_size()
+        size = given["page_size"]
         page = matching_behind[:size]
         more = len(matching_behind) > size
         return Response(
             {
                 "count": len(page),
                 "total_matching": len(matching),
-                "next": _next(request, [page[-1].heartbeat_at, page[-1].record.worker] if more else None),
+                "next": next_cursor(request, [page[-1].heartbeat_at, page[-1].record.worker] if more else None),
                 "as_of": rfc3339(now),
                 "coverage": {
                     "live": answer.live,
@@ -172,7 +162,7 @@ class WorkerViewSet(ViewSet):
 
     def retrieve(self, request: Request, worker: str) -> Response:
         """Answer one worker, with its settings, versions, buffer and turns."""
-        Parameters(request.query_params, ())
+        NoFilters.read(request.query_params)
         now = timezone.now().timestamp()
         found = workers.known_worker(worker, now=now)
         return Response({**workers.worker_detail_fields(found), "as_of": rfc3339(now)})
@@ -180,18 +170,18 @@ class WorkerViewSet(ViewSet):
     @part_of("worker")
     def events(self, request: Request, worker: str) -> Response:
         """Answer what happened to one worker, newest first."""
-        given = Parameters(request.query_params, PAGING)
-        mark = _position(request, given, ((int, float), str))
-        after = workers.EventPosition(_from_microseconds(mark[0]), mark[1]) if mark else None
-        page = workers.worker_events(worker, after, given.page_size(), now=timezone.now().timestamp())
-        position = page.next_position
+        given = PagedFilters.read(request.query_params)
+        mark = position(request, (NUMBER, str))
+        after = workers.EventPosition(from_microseconds(mark[0]), mark[1]) if mark else None
+        page = workers.worker_events(worker, after, given["page_size"], now=timezone.now().timestamp())
+        last = page.next_position
         taken_at = rfc3339(page.last_snapshot_at)
         return Response(
             {
                 "worker": worker,
                 "count": len(page.events),
                 "total_matching": page.total_matching,
-                "next": _next(request, [_microseconds(position.at), position.event] if position else None),
+                "next": next_cursor(request, [microseconds(last.at), last.event] if last else None),
                 "as_of": taken_at,
                 "coverage": {"source": "history", "history": True, "last_snapshot_at": taken_at},
                 "results": [workers.event_fields(event) for event in page.events],
@@ -207,42 +197,16 @@ class NoEndpointView(APIView):
         raise NotFoundError(f"There is no endpoint {unknown[:200]!r}.")
 
 
-# --- Paging ---------------------------------------------------------------------------------------------------
-def _position(request: Request, given: Parameters, types: tuple[Any, ...]) -> list[Any] | None:
-    raw = given.text("cursor")
-    return decode_cursor(raw, path=request.path, query=request.query_params, types=types) if raw else None
-
-
-def _record_position(request: Request, given: Parameters) -> records.Position | None:
-    found = _position(request, given, ((int, float), str, str))
-    return records.Position(_from_microseconds(found[0]), found[1], found[2]) if found else None
-
-
-def _next(request: Request, position: list[Any] | None) -> str | None:
-    if position is None:
-        return None
-    return encode_cursor(position, path=request.path, query=request.query_params)
-
-
-def _from_microseconds(value: float) -> datetime:
-    return datetime.fromtimestamp(min(max(value, 0), 253_402_300_799_000_000) / 1e6, timezone.get_current_timezone())
-
-
-def _microseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1e6)
-
-
+# --- Answers of records --------------------------------------------------------------------------------------
 def _records_answer(
     request: Request, page: records.RecordsPage, coverage: dict[str, Any], **names: Any
 ) -> dict[str, Any]:
-    position = page.next_position
-    mark = [_microseconds(position.at), position.record_id, position.run_id] if position else None
     return {
         **names,
         "count": len(page.results),
         "total_matching": page.total_matching,
         "is_total_capped": page.is_count_capped,
-        "next": _next(request, mark),
+        "next": next_cursor(request, record_mark(page.next_position)),
         "as_of": _as_of(coverage),
         "coverage": coverage,
         "results": page.results,

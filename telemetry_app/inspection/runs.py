@@ -38,6 +38,11 @@ class RunFilter:
     ordering: str = "-last_activity_at"
 
 
+def position_types(ordering: str) -> tuple[type | tuple[type, ...], ...]:
+    """Return the types of a position in a list of this ordering."""
+    return (str if ordering.endswith("run_id") else (int, float), str)
+
+
 @dataclass(frozen=True, slots=True)
 class RunPosition:
     """Where a page ended: the ordering value and id of its last run."""
