@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from django.db import models
 from django.db.models import Case, CharField, DateTimeField, ExpressionWrapper, F, Q, Value, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Coalesce
 
 from telemetry_app.health import ALIVE_INTERVALS, LATE_INTERVALS, Health
 from workers_client.wire import Status
@@ -38,10 +40,6 @@ class OperationQuerySet(models.QuerySet["Operation"]):
         """Ops that failed."""
         return self.filter(status=Status.FAILED.value)
 
-    def between_steps(self, first: int, last: int) -> Self:
-        """Ops stamped with a step from `first` to `last`, both included."""
-        return self.filter(step__gte=first, step__lte=last)
-
 
 class SampleQuerySet(models.QuerySet["Sample"]):
     def of_run(self, run_id: str) -> Self:
@@ -54,8 +52,8 @@ class SampleQuerySet(models.QuerySet["Sample"]):
 
 
 def _intervals_before(now: datetime, intervals: int) -> ExpressionWrapper:
-    """Return `now` less so many of the worker's own heartbeat intervals."""
-    span = ExpressionWrapper(
-        F("interval_seconds") * Value(timedelta(seconds=intervals)), output_field=models.DurationField()
-    )
+    """Return `now` less so many of the worker's own heartbeat intervals, on the worker's clock."""
+    offset = Cast(KeyTextTransform("clock_offset_seconds", "record"), output_field=models.FloatField())
+    seconds = F("interval_seconds") * Value(float(intervals)) - Coalesce(offset, Value(0.0))
+    span = ExpressionWrapper(seconds * Value(timedelta(seconds=1)), output_field=models.DurationField())
     return ExpressionWrapper(Value(now, output_field=DateTimeField()) - span, output_field=DateTimeField())

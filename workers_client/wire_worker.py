@@ -13,6 +13,7 @@ from workers_client.exceptions import MalformedRecordError
 
 _PLAIN_DEPTH = 3  # levels kept of a worker's own mappings (settings, versions, buffer, turns)
 _PLAIN_ENTRIES = 128  # entries kept of each
+_CLOCK_OFFSET_LIMIT = 1e9  # seconds, 30 years: no clock is off by more, and instants stay what datetime can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def parse_worker(raw: bytes | str, *, worker: str) -> WorkerRecord:
         settings=_plain_mapping(get("settings")),
         versions=_plain_mapping(get("versions")),
         buffer=_plain_mapping(get("buffer")),
-        clock_offset_seconds=values.number(get("clock_offset_seconds")),
+        clock_offset_seconds=_clock_offset(get("clock_offset_seconds")),
         exited_at=values.instant(get("exited_at")),
         exit_reason=values.text(get("exit_reason")),
         wire=values.count(get("wire")),
@@ -192,6 +193,11 @@ def _interval(value: Any) -> float:
     """Return the seconds between two heartbeats; one longer than a record lives can't be meant."""
     seconds = values.duration(value)
     return seconds if seconds and seconds <= wire.WORKER_TTL_SECONDS else wire.HEARTBEAT_INTERVAL_SECONDS
+
+
+def _clock_offset(value: Any) -> float | None:
+    seconds = values.number(value)
+    return seconds if seconds is not None and abs(seconds) <= _CLOCK_OFFSET_LIMIT else None
 
 
 def _items(value: Any) -> list[Any]:

@@ -34,6 +34,14 @@ def test_the_health_of_a_row_is_that_of_the_rule(interval_seconds, intervals, ex
     assert Worker.objects.with_health(NOW).get().health == expected.value
 
 
+@pytest.mark.parametrize(
+    ("offset_seconds", "expected"), [(0.0, "alive"), (14.0, "late"), (3_600.0, "lost"), (-3.0, "alive")]
+)
+def test_the_health_of_a_row_is_told_on_the_clock_of_redis(offset_seconds, expected):
+    make_worker("w", 2, record={"clock_offset_seconds": offset_seconds})
+    assert Worker.objects.with_health(NOW).get().health == expected
+
+
 @pytest.fixture
 def records(writer):
     writer.operations(
@@ -44,11 +52,6 @@ def records(writer):
     )
     writer.samples(sample_group(at=START), sample_failure(at=START, id="s:1"), sample_failure(at=START, run_id="run-b"))
     take_snapshot(now=NOW + timedelta(seconds=10))
-
-
-def test_ops_of_a_run_between_two_steps_hold_both_ends(records):
-    found = Operation.objects.of_run(RUN).between_steps(1, 2)
-    assert {row.record_id for row in found} == {"w:1", "w:2"}
 
 
 def test_failed_ops_are_neither_cancelled_nor_succeeded(records):

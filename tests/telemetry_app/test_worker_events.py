@@ -10,13 +10,16 @@ from datetime import UTC, datetime
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
 
 from telemetry_app.models import RetentionPolicy, Worker, WorkerEvent
 from telemetry_app.readers import LiveWorkers, read_workers
 from telemetry_app.worker_events import record_events
 from tests.support.records import RUN, START, WORKER, worker
 from tests.support.workers import ROOT, wait_until
-from workers_client.wire_worker import OutstandingWork
+from workers_client.codec import encode_object
+from workers_client.wire_worker import OutstandingWork, parse_worker
 
 pytestmark = pytest.mark.django_db
 
@@ -211,6 +214,28 @@ def test_an_older_reading_changes_nothing():
     look(62, heard(60, phase="running"))
     assert look(61, heard(10, phase="idle")) == 0
     assert Worker.objects.get().phase == "running"
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([START, 1e9, -1e9, 2.5e11, 1.0])
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["started_at", "exited_at", "clock_offset_seconds", "interval_seconds"]), NUMBERS, max_size=4
+    ),
+    st.sampled_from([1.0, START - 1e8, START, START + 1e9, 253_402_300_799.0]),
+    st.sampled_from([0.0, 253_402_300_799.0]),
+)
+def test_whatever_a_worker_says_of_instants_is_told_and_never_of_the_future(fields, at, heartbeat_at):
+    WorkerEvent.objects.all().delete()
+    Worker.objects.all().delete()
+    record = parse_worker(encode_object(fields | {"role": "trainer", "at": at}), worker="w")
+    workers = LiveWorkers(records={"w": record}, heartbeats={"w": heartbeat_at})
+    record_events(workers, now=instant(0))
+    record_events(workers, now=instant(60))
+    assert Worker.objects.count() == 1
+    assert WorkerEvent.objects.count() <= 3
+    assert WorkerEvent.objects.filter(at__gt=instant(60)).count() == 0
 
 
 # --- At once, and many ----------------------------------------------------------------------------------------

@@ -101,6 +101,11 @@ def test_a_number_that_no_json_reader_holds_is_left_out(number):
     assert parse_worker(raw, worker="w").buffer == {"produced": 3}
 
 
+@pytest.mark.parametrize("offset", [1.1e9, -1.1e9, 1e300, "1", True, None])
+def test_an_offset_that_no_clock_has_is_left_out(offset):
+    assert parsed(clock_offset_seconds=offset).clock_offset_seconds is None
+
+
 def test_outstanding_work_that_cannot_be_used_is_left_out():
     good = {"run_id": "run-a", "operation": "forward", "count": 2}
     bad = [7, None, {}, {**good, "count": 0}, {**good, "run_id": "a:samples"}, {**good, "operation": None}]
