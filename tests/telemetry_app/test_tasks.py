@@ -7,6 +7,7 @@ import logging
 import time
 
 import pytest
+from django_celery_beat.models import PeriodicTask
 
 from telemetry_app import tasks
 from telemetry_app.models import Execution, Operation
@@ -19,6 +20,74 @@ def test_the_snapshot_task_takes_what_is_new(writer):
     writer.operations(op(at=time.time()))
     assert tasks.snapshot()["rows_written"] == 1
     assert Operation.objects.count() == 1
+
+
+@pytest.fixture
+def queued(monkeypatch):
+    """What the snapshot leaves to other tasks, in place of a broker: arguments and options of each."""
+    calls = []
+    monkeypatch.setattr(tasks.snapshot_part, "apply_async", lambda args, **options: calls.append((args, options)))
+    return calls
+
+
+def many_runs(writer, count, *, at):
+    for number in range(count):
+        writer.operations(op(at=at, id=f"w:{number + 1}", run_id=f"run-{number:02}"))
+
+
+def test_many_runs_are_left_to_tasks_on_any_worker_and_the_last_one_finishes(writer, queued):
+    many_runs(writer, 25, at=time.time())
+    assert tasks.snapshot()["rows_written"] == 0
+    assert [len(arguments[1]) for arguments, _ in queued] == [10, 10, 5]
+    assert all(options["expires"] >= tasks.PART_EXPIRES_SECONDS for _, options in queued)
+    for arguments, _ in reversed(queued):
+        execution = Execution.objects.get()
+        assert execution.finished_at is None
+        tasks.snapshot_part(*json.loads(json.dumps(arguments)))
+    execution = Execution.objects.get()
+    assert (execution.parts_open, execution.rows_written, execution.runs_count) == (0, 25, 25)
+    assert execution.finished_at is not None
+    assert Operation.objects.count() == 25
+
+
+def test_a_part_that_fails_is_counted_with_its_reason_and_the_others_stand(writer, queued, redis_out_later):
+    many_runs(writer, 25, at=time.time())
+    tasks.snapshot()
+    for arguments, _ in queued[:2]:
+        tasks.snapshot_part(*arguments)
+    redis_out_later()
+    tasks.snapshot_part(*queued[2][0])
+    execution = Execution.objects.get()
+    assert (execution.parts_open, execution.rows_written) == (0, 20)
+    assert execution.error.startswith("LiveDataUnavailableError")
+
+
+@pytest.fixture
+def redis_out_later(point_site_at, tmp_path):
+    """A function after whose call Redis is out."""
+    return lambda: point_site_at(f"unix://{tmp_path}/nothing.sock?db=0")
+
+
+def test_a_run_whose_list_would_overflow_before_the_next_snapshot_is_taken_again_before(writer, queued, settings):
+    settings.TELEMETRY_SNAPSHOT_INTERVAL_SECONDS = 60
+    PeriodicTask.objects.all().delete()
+    now = time.time()
+    writer.operations(*[op(at=now - 4 + number / 250, id=f"w:{number + 1}") for number in range(1_000)])
+    tasks.snapshot()
+    [(arguments, options)] = queued
+    execution_id, run_ids, workloads, until = arguments
+    assert (execution_id, run_ids, workloads) == (None, ["run-a"], [])
+    assert 3 < options["countdown"] < 5  # 250 records a second fill half of 2,000 in 4 s
+    assert now + 55 < until < now + 65
+    tasks.snapshot_part(*arguments)
+    assert len(queued) == 1  # nothing new: nothing to hurry for
+
+
+def test_a_run_that_gives_time_until_the_next_snapshot_is_not_taken_before(writer, queued):
+    now = time.time()
+    writer.operations(*[op(at=now - 100 + number / 10, id=f"w:{number + 1}") for number in range(1_000)])
+    tasks.snapshot()
+    assert queued == []
 
 
 def test_an_outage_of_redis_is_one_line_and_no_failed_task(redis_out, caplog):
@@ -46,7 +115,7 @@ def test_a_task_answers_in_json(writer, task):
     assert json.loads(json.dumps(task()))
 
 
-@pytest.mark.parametrize("task", [tasks.snapshot, tasks.retention])
+@pytest.mark.parametrize("task", [tasks.snapshot, tasks.snapshot_part, tasks.retention])
 def test_a_task_is_acknowledged_when_done_and_ends_in_time(task, settings):
     assert task.acks_late
     assert task.soft_time_limit < task.time_limit <= settings.CELERY_TASK_TIME_LIMIT
