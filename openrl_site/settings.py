@@ -133,6 +133,8 @@ INSTALLED_APPS = [
     "rest_framework",
     "rest_framework.authtoken",
     "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_celery_beat",
     "telemetry_app",
     "openrl_site",
@@ -201,7 +203,36 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["telemetry_app.api.renderers.CompactJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "EXCEPTION_HANDLER": "telemetry_app.api.errors.exception_handler",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "OpenRL telemetry: inspection API",
+    "DESCRIPTION": "What trainers, samplers and their clients do and did: runs, steps, ops, failures, workers. Read-only. "
+    "Each answer says in `coverage` what it could not see, and in `as_of` which instant it speaks of.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": "/api/v1/inspect",
+    "SWAGGER_UI_DIST": "SIDECAR",  # the page asks no other host
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENUM_NAME_OVERRIDES": {
+        "RunState": "telemetry_app.models.RunState",
+        "WorkerEventKind": "telemetry_app.models.WorkerEvent.Event",
+        "Health": [(word, word) for word in ("alive", "late", "lost", "exited")],
+        "Source": [(word, word) for word in ("live", "history", "both")],
+        "HistorySource": [("history", "history")],
+        "ErrorKind": [(word, word) for word in ("validation_error", "client_error", "server_error")],
+        "OperationStatus": [(word, word) for word in ("succeeded", "failed", "cancelled")],
+        "FailureKind": [(word, word) for word in ("operation", "sample")],
+    },
+    "PREPROCESSING_HOOKS": ["telemetry_app.api.schema.only_the_api"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "telemetry_app.api.schema.with_common_parts",
+    ],
 }
 
 # --- Admin theme ----------------------------------------------------------------------------------------------

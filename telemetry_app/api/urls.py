@@ -10,6 +10,8 @@ from typing import Any
 
 from django.urls import path
 
+from telemetry_app.api import endpoint_descriptions  # noqa: F401  # attaches the schema's descriptions to the views
+from telemetry_app.api.docs import SchemaView, docs_page
 from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
@@ -28,6 +30,8 @@ urlpatterns = [
     path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
     path("retention", RetentionView.as_view(), name="retention"),
+    path("api/schema", SchemaView.as_view(), name="api-schema"),
+    path("api/docs", docs_page, name="api-docs"),
     path("", NoEndpointView.as_view()),
     path("<path:unknown>", NoEndpointView.as_view()),  # last: a JSON answer, not the site's page
 ]

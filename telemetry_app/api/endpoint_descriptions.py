@@ -1,0 +1,107 @@
+"""What the schema says of each endpoint. Importing this module attaches it to the views."""
+
+from __future__ import annotations
+
+from telemetry_app.api import filter_sets, serializers
+from telemetry_app.api.filters import PagedFilters
+from telemetry_app.api.retention import RetentionView
+from telemetry_app.api.schema import describe, described
+from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
+
+RUN, WORKER = ("run",), ("worker",)
+
+describe(
+    RunViewSet,
+    list=described(
+        serializers.RunsPage,
+        summary="Runs, newest activity first.",
+        description="Filters come before the page is cut. With `state` the states of the 1,000 most recently active "
+        "runs are told live; older ones have the newest snapshot's.",
+        example="runs_list",
+        filters=filter_sets.RunFilters,
+    ),
+    retrieve=described(
+        serializers.RunDetail,
+        summary="All about one run.",
+        description="Its state with the evidence, rates, ledger, open requests, workers and coverage.",
+        example="runs_read",
+        ids=RUN,
+    ),
+    steps=described(
+        serializers.RunSteps,
+        summary="A run's ops grouped by step, newest step last.",
+        description="A step ends with its successful `optim_step`. Steps that Redis no longer holds come from history "
+        "with the same fields. `fields` keeps only the named paths of each step.",
+        example="runs_steps",
+        filters=filter_sets.StepFilters,
+        ids=RUN,
+        has_csv=True,
+    ),
+    operations=described(
+        serializers.RunOperations,
+        summary="A run's op records, newest first.",
+        description="Those that no snapshot took yet come from Redis, all others from PostgreSQL, each once.",
+        example="runs_operations",
+        filters=filter_sets.OperationFilters,
+        ids=RUN,
+        has_csv=True,
+    ),
+    failures=described(
+        serializers.RunFailures,
+        summary="A run's failed ops and failed sampling answers, newest first.",
+        description="Messages of errors are never recorded: they may hold what people wrote.",
+        example="runs_failures",
+        filters=PagedFilters,
+        ids=RUN,
+        has_csv=True,
+    ),
+)
+
+describe(
+    FailureViewSet,
+    list=described(
+        serializers.FailuresPage,
+        summary="Failures over all runs, newest first.",
+        description="Failures that no snapshot took yet are looked for among the newest 64 records of the 200 most "
+        "recently active runs.",
+        example="failures_list",
+        filters=filter_sets.FailureFilters,
+        has_csv=True,
+    ),
+)
+
+describe(
+    WorkerViewSet,
+    list=described(
+        serializers.WorkersPage,
+        summary="Workers with their health, newest heartbeat first.",
+        description="Redis keeps a worker's record for 24 h after its last heartbeat; older ones come from history.",
+        example="workers_list",
+        filters=filter_sets.WorkerFilters,
+    ),
+    retrieve=described(
+        serializers.WorkerDetail,
+        summary="One worker with its settings, versions, buffer and GPU turns.",
+        description="What the worker said of itself with its newest heartbeat.",
+        example="workers_read",
+        ids=WORKER,
+    ),
+    events=described(
+        serializers.WorkerEventsPage,
+        summary="What happened to one worker, newest first.",
+        description="Snapshots write events, so one that came and went between two snapshots is not there.",
+        example="workers_events",
+        filters=PagedFilters,
+        ids=WORKER,
+    ),
+)
+
+describe(
+    RetentionView,
+    get=described(
+        serializers.RetentionAnswer,
+        summary="How long each kind is kept, and what went last.",
+        description="The policies, in the order in which they are applied.",
+        example="retention_read",
+    ),
+)
