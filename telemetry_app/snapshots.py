@@ -225,8 +225,9 @@ def _finish(execution_id: int, parts: int, *, error: str = "") -> None:
     if error:
         found.filter(error="").update(error=error)
     if parts:
-        found.update(parts_open=F("parts_open") - parts)
-    found.filter(parts_open=0).update(finished_at=timezone.now())
+        # A part whose task was delivered twice ends twice.
+        found.filter(parts_open__gt=0).update(parts_open=F("parts_open") - parts)
+    found.filter(parts_open=0, finished_at=None).update(finished_at=timezone.now())
 
 
 def _words_of(error: BaseException) -> str:

@@ -50,6 +50,15 @@ def test_many_runs_are_left_to_tasks_on_any_worker_and_the_last_one_finishes(wri
     assert Operation.objects.count() == 25
 
 
+def test_a_part_that_is_delivered_twice_does_no_harm(writer, queued):
+    many_runs(writer, 25, at=time.time())
+    tasks.snapshot()
+    for arguments, _ in (*queued, queued[0]):
+        tasks.snapshot_part(*arguments)
+    execution = Execution.objects.get()
+    assert (execution.parts_open, execution.rows_written, execution.error) == (0, 25, "")
+
+
 def test_a_part_that_fails_is_counted_with_its_reason_and_the_others_stand(writer, queued, redis_out_later):
     many_runs(writer, 25, at=time.time())
     tasks.snapshot()
