@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.core.exceptions import ValidationError
 from django.db import models
 
 from telemetry_app.models.limits import RECORD_ID_LENGTH, TEXT_LENGTH
@@ -111,3 +112,22 @@ class RetentionPolicy(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {'for ever' if self.days_to_keep is None else f'{self.days_to_keep} days'}"
+
+    def clean(self) -> None:
+        """Refuse to keep step aggregates for less time than ops: steps are answered from them alone.
+
+        Raises:
+            ValidationError: the days of the one are against the rule.
+        """
+        pair = (self.Kind.STEPS, self.Kind.OPERATIONS)
+        if self.kind not in pair:
+            return
+        stored = dict(RetentionPolicy.objects.filter(kind__in=pair).values_list("kind", "days_to_keep"))
+        days = {**stored, self.kind: self.days_to_keep}
+        steps, operations = (days.get(kind) for kind in pair)
+        if steps is not None and (operations is None or operations > steps):
+            kept = "for ever" if operations is None else f"{operations} days"
+            raise ValidationError(
+                {"days_to_keep": f"Step aggregates kept for {steps} days, ops {kept}: steps are answered from their "
+                                 "aggregates, which must be kept at least as long."}
+            )  # fmt: skip
