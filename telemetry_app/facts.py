@@ -9,6 +9,7 @@ from telemetry_app.models import Run
 from telemetry_app.rates import percentile_95
 from telemetry_app.readers import LiveRun, LiveWorkers
 from telemetry_app.run_state import RunFacts, RunVerdict, WorkerFact, run_state
+from workers_client.wire import OpRecord
 from workers_client.wire_worker import Ledger, WorkerRecord
 
 
@@ -35,12 +36,17 @@ def known_workers(workers: LiveWorkers, now: float) -> list[WorkerFact]:
 
 def typical_seconds(runs: Iterable[LiveRun]) -> dict[str, float]:
     """Return the 95th percentile of each op's seconds over the newest records of the runs."""
-    seconds: dict[str, list[float]] = {}
-    for run in runs:
-        for record in run.operations.records:
-            if record.elapsed_seconds is not None:
-                seconds.setdefault(record.operation, []).append(record.elapsed_seconds)
+    seconds = seconds_by_operation(record for run in runs for record in run.operations.records)
     return {operation: percentile_95(values) or 0.0 for operation, values in seconds.items()}
+
+
+def seconds_by_operation(records: Iterable[OpRecord]) -> dict[str, list[float]]:
+    """Return how long the records of each op took, where they say so."""
+    seconds: dict[str, list[float]] = {}
+    for record in records:
+        if record.elapsed_seconds is not None:
+            seconds.setdefault(record.operation, []).append(record.elapsed_seconds)
+    return seconds
 
 
 def state_of_run(

@@ -40,7 +40,7 @@ class RunFacts:
     """All that the state of one run is told from. Instants are unix seconds.
 
     `operations` are the newest op records, `workers` all workers known (holders of the GPU among them),
-    `expected_seconds` the 95th percentile of each op's seconds over all runs.
+    `expected_seconds` the 95th percentile of each op's seconds over all runs, `expected_from` of how many records.
     """
 
     run_id: str
@@ -51,6 +51,20 @@ class RunFacts:
     last_sample_at: float | None = None
     workers: Sequence[WorkerFact] = ()
     expected_seconds: Mapping[str, float] = field(default_factory=dict)
+    expected_from: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What an op is expected to take: the 95th percentile of so many records, of this `run` or of runs `anywhere`.
+
+    An open request of it is overdue when it is older than `limit_seconds`.
+    """
+
+    percentile_95_seconds: float | None
+    records_count: int
+    basis: str
+    limit_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +100,17 @@ def run_state(facts: RunFacts) -> RunVerdict:
 
 def overdue_seconds(operation: str, facts: RunFacts) -> float:
     """Return the age at which an open request of this op is overdue: max(60 s, 5 × the 95th percentile)."""
+    return expectation(operation, facts).limit_seconds
+
+
+def expectation(operation: str, facts: RunFacts) -> Expectation:
+    """Return what this op is expected to take, and from what that is known."""
     own = [r.elapsed_seconds for r in facts.operations if r.operation == operation and r.elapsed_seconds is not None]
-    expected = percentile_95(own) if len(own) >= EXPECTATION_RECORDS else facts.expected_seconds.get(operation)
-    return max(STUCK_FLOOR_SECONDS, STUCK_FACTOR * (expected or percentile_95(own) or 0.0))
+    seconds, count, basis = percentile_95(own), len(own), "run"
+    if len(own) < EXPECTATION_RECORDS and facts.expected_seconds.get(operation):
+        seconds, basis = facts.expected_seconds[operation], "anywhere"
+        count = facts.expected_from.get(operation, 0)
+    return Expectation(seconds, count, basis, max(STUCK_FLOOR_SECONDS, STUCK_FACTOR * (seconds or 0.0)))
 
 
 # --- Facts about the run's workers ----------------------------------------------------------------------------

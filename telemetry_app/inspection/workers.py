@@ -151,7 +151,7 @@ def worker_events(worker: str, after: EventPosition | None, size: int, *, now: f
     found = history(lambda: list(events.order_by("-at", "-event")[: size + 1]))
     page = found[:size]
     position = EventPosition(page[-1].at, page[-1].event) if len(found) > size else None
-    return EventsPage(page, position, total, history(_newest_snapshot_at))
+    return EventsPage(page, position, total, history(newest_snapshot_at))
 
 
 def event_fields(event: WorkerEvent) -> dict[str, Any]:
@@ -159,7 +159,8 @@ def event_fields(event: WorkerEvent) -> dict[str, Any]:
     return {"event": event.event, "at": rfc3339(event.at), "detail": event.detail or None}
 
 
-def _newest_snapshot_at() -> datetime | None:
+def newest_snapshot_at() -> datetime | None:
+    """Return when the newest snapshot began that looked at workers."""
     taken = Execution.objects.filter(task=Execution.Task.SNAPSHOT, finished_at__isnull=False)
     taken = taken.filter(Q(error="") | Q(failed_runs__gt=0))
     return taken.order_by("-started_at").values_list("started_at", flat=True).first()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
-from telemetry_app import readers
 from telemetry_app.snapshots import take_snapshot
+from tests.support.costs import cost_of
 from tests.support.records import RUN, op, sample_failure, step_of_ops, worker
 from tests.telemetry_app.api.conftest import run_path
 
 pytestmark = pytest.mark.django_db
-PATHS = ["/runs", "/runs?state=failing", "/failures", "/workers", "/workers/w-0"] + [
-    run_path(RUN, part) for part in ("", "/steps", "/operations", "/failures")
+PATHS = ["/runs", "/runs?state=failing", "/failures", "/workers", "/workers/w-0", "/requests"] + [
+    run_path(RUN, part) for part in ("", "/steps", "/operations", "/failures", "/requests")
 ]
 
 
@@ -29,23 +27,6 @@ def put(writer, now, numbers, kept):
     take_snapshot()
     if kept == "history":
         writer.client.flushdb()
-
-
-def cost_of(api, path, monkeypatch):
-    """Return how many queries and how many round trips to Redis an answer takes."""
-    path, _, query = path.partition("?")
-    parameters = dict([query.split("=")]) if query else {}
-    trips = []
-    original = readers._pipeline
-
-    def counted(commands):
-        trips.append(1)
-        return original(commands)
-
-    with monkeypatch.context() as patch, CaptureQueriesContext(connection) as queries:
-        patch.setattr(readers, "_pipeline", counted)
-        api.answer(path, **parameters)
-    return len(queries), len(trips)
 
 
 @pytest.mark.parametrize("kept", ["both", "history"])

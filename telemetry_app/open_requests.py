@@ -1,0 +1,182 @@
+"""Which requests of a run are open, who holds them, and which are overdue. Pure: facts of `run_state` in, entries out.
+
+A worker's list is what it said last: of one that is gone it is what nobody will answer, whatever its age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from telemetry_app.health import Health
+from telemetry_app.run_state import (
+    COUNT_SKEW_SECONDS,
+    STUCK_FACTOR,
+    STUCK_FLOOR_SECONDS,
+    Expectation,
+    RunFacts,
+    WorkerFact,
+    expectation,
+)
+from workers_client import wire
+from workers_client.wire_worker import OutstandingWork
+
+_GONE = (Health.LOST, Health.EXITED)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequests:
+    """Open requests of one run and op that one worker holds; without a worker: those that nobody lists.
+
+    `unshared_count` are those that no other worker holds too: an API server holds a request until its client has the
+    answer, so what a trainer popped stands at both. Their sum counts each request once. `oldest_at`: by Redis's clock.
+    """
+
+    run_id: str
+    operation: str | None
+    holder: WorkerFact | None
+    count: int
+    unshared_count: int
+    also_held_by: tuple[str, ...]
+    oldest_at: float | None
+    request_ids: tuple[str, ...]
+    orphaned: bool
+    stuck: bool
+    why: str
+    expected: Expectation | None
+
+
+Held = tuple[WorkerFact, OutstandingWork]
+
+
+def open_requests(facts: RunFacts, *, outstanding_count: int) -> list[OpenRequests]:
+    """Return what is enqueued and not answered. `outstanding_count` is how many the ledger says are.
+
+    Sampling requests are in no ledger. What API servers hold is open only as far as the ledger says so, for those that
+    live first: one that is gone lists requests that are answered and whose client left with it.
+    """
+    held = _held_work(facts)
+    taken = [pair for pair in held if not _is_api_server(pair[0])]
+    accepted = sorted((pair for pair in held if _is_api_server(pair[0])), key=_by_health)
+    found = [_entry(facts, worker, work, work.count, ()) for worker, work in taken]
+    left = max(0, outstanding_count - sum(work.count for worker, work in taken if _is_in_ledger(worker)))
+    for worker, work in accepted if outstanding_count else ():
+        others = [(other, theirs) for other, theirs in taken if theirs.operation == work.operation]
+        shared, names = _shared(work, others)
+        waiting = min(work.count - shared, left)
+        left -= waiting
+        if waiting or (worker.health not in _GONE and names):
+            found.append(_entry(facts, worker, work, waiting, names))
+    return [*found, *_unlisted(facts, left)]
+
+
+def order_of(entry: OpenRequests) -> tuple[float, str, str, str]:
+    """Return where an entry stands in lists: oldest first, those of unknown age last. Unique."""
+    age = float("1e12") if entry.oldest_at is None else entry.oldest_at
+    return age, entry.run_id, entry.operation or "", entry.holder.record.worker if entry.holder else ""
+
+
+def _held_work(facts: RunFacts) -> list[Held]:
+    """Return what each worker holds of the run, of each op once: a worker that tells one twice is told by its first."""
+    held: dict[tuple[str, str], Held] = {}
+    for worker in facts.workers:
+        for work in worker.record.outstanding:
+            if work.run_id == facts.run_id:
+                held.setdefault((worker.record.worker, work.operation), (worker, work))
+    return list(held.values())
+
+
+def _is_api_server(worker: WorkerFact) -> bool:
+    return worker.record.role == wire.Role.API_SERVER.value
+
+
+def _is_in_ledger(worker: WorkerFact) -> bool:
+    """Whether the ledger counts what a worker holds: it counts what trainers pop, not what is sampled."""
+    return worker.record.role not in (wire.Role.SAMPLER.value, wire.Role.DISPATCHER.value)
+
+
+def _by_health(pair: Held) -> tuple[bool, float]:
+    return pair[0].health in _GONE, -pair[0].record.at
+
+
+def _shared(work: OutstandingWork, others: Sequence[Held]) -> tuple[int, tuple[str, ...]]:
+    """Return how many of an API server's requests others hold too, and who: by their ids, of which 20 are told.
+
+    Where all ids told of one side stand on the other, the rest of them are taken to do so as well.
+    """
+    shared, names = 0, []
+    own = set(work.request_ids)
+    for worker, theirs in others:
+        common = own.intersection(theirs.request_ids)
+        if common:
+            is_whole = len(common) in (len(own), len(set(theirs.request_ids)))
+            shared += min(work.count, theirs.count) if is_whole else len(common)
+            names.append(worker.record.worker)
+    return min(shared, work.count), tuple(sorted(names))
+
+
+def _entry(
+    facts: RunFacts, worker: WorkerFact, work: OutstandingWork, unshared: int, names: tuple[str, ...]
+) -> OpenRequests:
+    expected = expectation(work.operation, facts)
+    # Ages are told on one clock: Redis's, to which the worker knows its distance.
+    oldest_at = None if work.oldest_at is None else work.oldest_at - (worker.record.clock_offset_seconds or 0.0)
+    is_gone = worker.health in _GONE
+    is_overdue = oldest_at is not None and facts.now - oldest_at > expected.limit_seconds
+    return OpenRequests(
+        run_id=facts.run_id,
+        operation=work.operation,
+        holder=worker,
+        count=work.count,
+        unshared_count=unshared,
+        also_held_by=names,
+        oldest_at=oldest_at,
+        request_ids=work.request_ids,
+        orphaned=is_gone,
+        stuck=is_gone or is_overdue,
+        why=_why(facts, worker, oldest_at, expected),
+        expected=expected,
+    )
+
+
+def _why(facts: RunFacts, worker: WorkerFact, oldest_at: float | None, expected: Expectation) -> str:
+    name, health = worker.record.worker, worker.health
+    if health in _GONE:
+        ago = max(0.0, facts.now - worker.record.at)
+        return f"{name} is {health.value}, last heard {ago:.0f} s ago: nobody answers what it held"
+    if oldest_at is None:
+        return f"{name} does not say since when it holds them"
+    age = max(0.0, facts.now - oldest_at)
+    return f"the oldest is {age:.0f} s old, expected within {expected.limit_seconds:.0f} s ({_basis(expected)})"
+
+
+def _basis(expected: Expectation) -> str:
+    if expected.percentile_95_seconds is None:
+        return "nothing is known of this op"
+    where = "this run" if expected.basis == "run" else "the most recently active runs"
+    of_what = f"the 95th percentile of {expected.records_count:,} records of {where}"
+    told = f"{STUCK_FACTOR:.0f} × {expected.percentile_95_seconds:.3g} s, {of_what}"
+    return told if expected.limit_seconds > STUCK_FLOOR_SECONDS else f"the least there is: {told}, is less"
+
+
+def _unlisted(facts: RunFacts, count: int) -> Iterator[OpenRequests]:
+    """Yield what the ledger counts and no worker lists, once the counts of two processes can't be that far apart."""
+    newest = facts.last_activity_at
+    if not count or newest is None or facts.now - newest <= COUNT_SKEW_SECONDS:
+        return
+    quiet = facts.now - newest
+    is_stuck = quiet > STUCK_FLOOR_SECONDS
+    yield OpenRequests(
+        run_id=facts.run_id,
+        operation=None,
+        holder=None,
+        count=count,
+        unshared_count=count,
+        also_held_by=(),
+        oldest_at=None,
+        request_ids=(),
+        orphaned=is_stuck,
+        stuck=is_stuck,
+        why=f"no worker lists them, and nothing happened in the run for {quiet:.0f} s",
+        expected=None,
+    )
