@@ -115,10 +115,11 @@ class Fold:
         self.last_progress_at = at
         return True
 
-    def _deliver(self, request_id: str, at: float) -> None:
+    def _deliver(self, request_id: str, at: float, run_id: Any) -> None:
         request = self.open_requests.end(request_id, UNDELIVERED)
-        if request is not None and self._marks.add(request_id, _DELIVERED):
-            self._run(request.run_id).count("delivered", at)
+        name = run_id if request is None else request.run_id
+        if name is not None and self._marks.add(request_id, _DELIVERED):
+            self._run(name).count("delivered", at)
 
     # --- Records ----------------------------------------------------------------------------------------------
     def _operation(

@@ -85,7 +85,7 @@ class NullRecorder:
     def answered(self, command: Any, result: Any = None) -> None:
         """Do nothing."""
 
-    def delivered(self, request_id: Any) -> None:
+    def delivered(self, request_id: Any, run_id: Any = None) -> None:
         """Do nothing."""
 
     # --- Sampling ---------------------------------------------------------------------------------------------

@@ -112,12 +112,15 @@ class Recorder:
         except Exception:  # noqa: BLE001
             core.count_error()
 
-    def delivered(self, request_id: Any) -> None:
-        """Say that a client got the answer of a request (API server)."""
+    def delivered(self, request_id: Any, run_id: Any = None) -> None:
+        """Say that a client got the answer of a request (API server).
+
+        Where another process of the API server enqueued it, only `run_id` says whose request it was.
+        """
         try:
             if not isinstance(request_id, str):
                 raise TypeError("a request id is a string")
-            self._core.record((events.DELIVERED, request_id, time()))
+            self._core.record((events.DELIVERED, request_id, time(), run_id))
         except Exception:  # noqa: BLE001
             self._core.count_error()
 

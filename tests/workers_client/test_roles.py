@@ -34,6 +34,19 @@ def train(trainer: Recorder, commands: list[dict[str, Any]]) -> None:
         trainer.answered(wanted, result)
 
 
+def test_a_process_that_did_not_enqueue_counts_a_delivery_once_for_the_run_it_is_told(
+    server: Recorder, redis_client: redis.Redis
+) -> None:
+    server.delivered("other-1")  # whose it was, nobody knows
+    for _ in range(2):
+        server.delivered("other-2", RUN)
+        server.delivered("other-3", f"tinker://{RUN}/weights/000001")
+    server.delivered("other-4", ["no run"])
+    assert server.flush(20)
+    assert ledger(redis_client)["delivered"] == 2
+    assert server.stats()["hook_errors"] == 1
+
+
 def test_each_side_counts_its_own_of_the_same_requests(server: Recorder, redis_client: redis.Redis) -> None:
     trainer = server.as_role("trainer")
     commands = [command(number) for number in range(6)] + [command(6, wire.OPTIM_STEP)]
