@@ -9,12 +9,13 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from rest_framework.authtoken.models import Token
 
 from openrl_site.locations import access_file
 from openrl_site.private_files import read_json, write_json
+from telemetry_app.models.access import ApiToken, digest_of
 
 USERNAME = "admin"
+TOKEN_NAME = "access.json"
 _SECRET_BYTES = 18
 
 
@@ -70,8 +71,10 @@ def write_access(folder: Path, access: Access, urls: dict[str, str]) -> None:
 
 
 def _ensure_token(user: Any, kept: str) -> str:
-    """Return the user's token: the one it has, else the kept one, else a new one."""
-    token = Token.objects.filter(user=user).first()
-    if token is None:
-        token = Token.objects.create(user=user, key=kept or Token.generate_key())
-    return token.key
+    """Return a token of the user: the kept one, unless it was revoked or is past its end, else a new one."""
+    digest = digest_of(kept) if kept else ""
+    if ApiToken.objects.active().filter(user=user, digest=digest).exists():
+        return kept
+    is_over = ApiToken.objects.filter(digest=digest).exists()
+    _, key = ApiToken.objects.issue(None if is_over or not kept else kept, user=user, name=TOKEN_NAME)
+    return key

@@ -12,8 +12,9 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         # Imports of models and checks must wait until the applications are loaded.
-        from telemetry_app import partitions, retention_policies, schedule
+        from telemetry_app import groups, partitions, retention_policies, schedule
 
         post_migrate.connect(partitions.create_after_migrate, sender=self)
         post_migrate.connect(retention_policies.create_after_migrate, sender=self)
         post_migrate.connect(schedule.create_after_migrate, sender=self)
+        post_migrate.connect(groups.create_after_migrate, sender=self)

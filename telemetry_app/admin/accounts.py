@@ -1,4 +1,4 @@
-"""Users, groups and API tokens, in the theme's own clothes."""
+"""Users and groups, in the theme's own clothes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, User
-from rest_framework.authtoken.admin import TokenAdmin as FrameworkTokenAdmin
-from rest_framework.authtoken.models import TokenProxy
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-for _model in (User, Group, TokenProxy):
+for _model in (User, Group):
     admin.site.unregister(_model)
 
 
@@ -27,8 +25,3 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
     """What groups of users may do."""
-
-
-@admin.register(TokenProxy)
-class TokenAdmin(FrameworkTokenAdmin, ModelAdmin):
-    """Tokens for the API, one a user."""

@@ -1,5 +1,6 @@
 """What PostgreSQL keeps. Columns have the names of the wire contract; instants are aware (UTC)."""
 
+from telemetry_app.models.access import ApiToken, ApiTokenQuerySet
 from telemetry_app.models.limits import RECORD_ID_LENGTH, TEXT_LENGTH
 from telemetry_app.models.maintenance import Execution, Gap, ListCursor, RetentionPolicy
 from telemetry_app.models.records import FailedOperation, FailedSample, Operation, Sample, Turn
@@ -10,6 +11,8 @@ from telemetry_app.models.workers import Worker, WorkerEvent
 __all__ = [
     "RECORD_ID_LENGTH",
     "TEXT_LENGTH",
+    "ApiToken",
+    "ApiTokenQuerySet",
     "Execution",
     "FailedOperation",
     "FailedSample",

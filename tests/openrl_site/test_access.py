@@ -5,9 +5,9 @@ import stat
 
 import pytest
 from django.contrib.auth import get_user_model
-from rest_framework.authtoken.models import Token
 
 from openrl_site.access import ensure_access, write_access
+from telemetry_app.models.access import ApiToken, digest_of
 
 URLS = {"url": "http://127.0.0.1:8000", "redis_url": "redis://h/0", "database_url": "postgresql://h/d"}
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,7 @@ def test_first_start_makes_a_superuser_and_a_token(tmp_path):
     assert access.is_new
     assert _admin().is_superuser
     assert _admin().check_password(access.password)
-    assert Token.objects.get(user=_admin()).key == access.token
+    assert ApiToken.objects.active().get(user=_admin()).digest == digest_of(access.token)
 
 
 def test_later_starts_keep_the_secrets(tmp_path):
@@ -32,13 +32,22 @@ def test_later_starts_keep_the_secrets(tmp_path):
     assert (second.password, second.token, second.is_new) == (first.password, first.token, False)
 
 
+def test_kept_token_that_was_revoked_is_replaced_and_stays_revoked(tmp_path):
+    first = ensure_access(tmp_path, own_database=True)
+    write_access(tmp_path, first, URLS)
+    ApiToken.objects.get(digest=digest_of(first.token)).revoke()
+    second = ensure_access(tmp_path, own_database=True)
+    assert second.token != first.token
+    assert ApiToken.objects.active().get().digest == digest_of(second.token)
+
+
 def test_emptied_database_gets_the_kept_secrets_again(tmp_path):
     first = ensure_access(tmp_path, own_database=True)
     write_access(tmp_path, first, URLS)
     get_user_model().objects.all().delete()
     ensure_access(tmp_path, own_database=True)
     assert _admin().check_password(first.password)
-    assert Token.objects.get(user=_admin()).key == first.token
+    assert ApiToken.objects.active().get(user=_admin()).digest == digest_of(first.token)
 
 
 def test_user_of_an_external_database_keeps_its_password(tmp_path):

@@ -178,7 +178,7 @@ def test_history_is_read_only(admin_client: Client) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["auth/user/", "auth/group/", "authtoken/tokenproxy/", "django_celery_beat/periodictask/",
+    ["auth/user/", "auth/group/", "telemetry_app/apitoken/", "django_celery_beat/periodictask/",
      "django_celery_beat/intervalschedule/", "django_celery_beat/crontabschedule/"],
 )  # fmt: skip
 def test_pages_of_other_applications_answer(admin_client: Client, path: str) -> None:

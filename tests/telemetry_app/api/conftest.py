@@ -10,8 +10,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
-from rest_framework.authtoken.models import Token
+from django.utils import timezone
+
+from telemetry_app.groups import VIEWER
+from telemetry_app.models import ApiToken
 
 BASE = "/api/v1/inspect"
 
@@ -72,8 +76,10 @@ def _without_static_files(settings) -> None:
 
 @pytest.fixture
 def token(django_user_model) -> str:
-    """The token of a user without any rights."""
-    return Token.objects.create(user=django_user_model.objects.create_user("reader")).key
+    """The token of a user of the group `viewer`, whose use was written down just now."""
+    reader = django_user_model.objects.create_user("reader")
+    reader.groups.add(Group.objects.get(name=VIEWER))
+    return ApiToken.objects.issue(user=reader, name="of the tests", last_used_at=timezone.now())[1]
 
 
 @pytest.fixture
@@ -90,14 +96,14 @@ def now() -> float:
 
 @pytest.fixture
 def postgres_out(monkeypatch) -> Callable[[], None]:
-    """A function after whose call every query of the telemetry tables fails, as with PostgreSQL out."""
+    """A function after whose call every query of the telemetry tables (sign-in aside) fails, as with PostgreSQL out."""
     from django.db import OperationalError  # as the driver raises it
     from django.db.models.sql.compiler import SQLCompiler
 
     original = SQLCompiler.execute_sql
 
     def execute_sql(self: SQLCompiler, *arguments: Any, **fields: Any) -> Any:
-        if self.query.model._meta.app_label == "telemetry_app":
+        if self.query.model._meta.app_label == "telemetry_app" and self.query.model is not ApiToken:
             raise OperationalError("connection refused")
         return original(self, *arguments, **fields)
 
