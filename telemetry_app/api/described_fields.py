@@ -1,6 +1,6 @@
 """Fields of the answers' descriptions: each with its meaning and, where it is a quantity, its unit.
 
-They describe answers in the schema; answers themselves are encoded without them, which is 20 times faster.
+They describe answers in the schema; answers themselves are encoded without them, which is several times faster.
 """
 
 from __future__ import annotations

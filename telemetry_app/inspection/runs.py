@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
 from telemetry_app.facts import known_workers, state_of_row, state_of_run, typical_seconds
 from telemetry_app.inspection.coverage import run_coverage, source_word
+from telemetry_app.inspection.run_candidates import (
+    ORDERINGS,
+    Candidate,
+    Cut,
+    RunFilter,
+    RunPosition,
+    Wanted,
+    live_alone,
+    position_types,
+    stored_and_live,
+)
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.workers import KnownWorker, worker_fields
 from telemetry_app.instants import rfc3339, to_unix
@@ -20,35 +30,22 @@ from telemetry_app.rates import per_hour, per_second
 from telemetry_app.run_state import RunVerdict, WorkerFact
 from workers_client import wire
 
+__all__ = [
+    "ORDERINGS",
+    "RunFilter",
+    "RunPosition",
+    "RunsPage",
+    "detail_fields",
+    "list_runs",
+    "position_types",
+    "run_detail",
+]
+
 RATE_SECONDS = 300.0  # ops and tokens a second are taken over so long
+JUDGED_AT_ONCE = 100
 JUDGED_RUNS = 1_000  # most recently active runs whose state is told live where a list filters by state
 COMPARED_RUNS = 20  # most recently active runs from which it is told what an op takes anywhere
-ORDERINGS = ("last_activity_at", "run_id", "steps_completed", "failures_count", "steps_per_hour")
 _LEDGER_FIELDS = ("enqueued", "popped", "answered", "delivered", "failed")
-
-
-@dataclass(frozen=True, slots=True)
-class RunFilter:
-    """Which runs a list shows, and in which order (a field of `ORDERINGS`, `-` before it for descending)."""
-
-    state: str | None = None
-    q: str | None = None
-    worker: str | None = None
-    active_since: datetime | None = None
-    ordering: str = "-last_activity_at"
-
-
-def position_types(ordering: str) -> tuple[type | tuple[type, ...], ...]:
-    """Return the types of a position in a list of this ordering."""
-    return (str if ordering.endswith("run_id") else (int, float), str)
-
-
-@dataclass(frozen=True, slots=True)
-class RunPosition:
-    """Where a page ended: the ordering value and id of its last run."""
-
-    value: Any
-    run_id: str
 
 
 @dataclass(slots=True)
@@ -62,19 +59,6 @@ class RunsPage:
     has_history: bool
 
 
-@dataclass(slots=True)
-class _Candidate:
-    """A run of the list before its page is cut: from its row, or from Redis where it has none yet."""
-
-    run_id: str
-    last_activity_at: float
-    state: str
-    steps_completed: int
-    failures_count: int
-    steps_per_hour: float | None
-    row: Run | None
-
-
 def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: float) -> RunsPage:
     """Return a page of runs. Filters come before the limit; the state of each is told live where Redis answers.
 
@@ -84,46 +68,88 @@ def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: f
     index = or_none_where_live_is_out(readers.read_run_index)
     workers = or_none_where_live_is_out(readers.read_workers) if index is not None else None
     facts = known_workers(workers, workers.redis_time or now) if workers else []
+    of_worker = None if wanted.worker is None else _runs_of_worker(wanted.worker, facts)
+    since = wanted.active_since.timestamp() if wanted.active_since else None
+    listing = _Listing(index, facts, now, Wanted(q=wanted.q, active_since=since, of_worker=of_worker))
     try:
-        rows = history(lambda: {row.run_id: row for row in Run.objects.all()})
-        has_history = True
+        return listing.page(wanted, after, size)
     except HistoryUnavailableError:
         if index is None:
             raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.") from None
-        rows, has_history = {}, False
-    candidates = _candidates(index or {}, rows)
-    of_worker = None if wanted.worker is None else _runs_of_worker(wanted.worker, facts)
-    matching = [candidate for candidate in candidates if _admits(wanted, candidate, of_worker)]
-    live: dict[str, readers.LiveRun] = {}
-    if wanted.state is not None:
-        if index is not None:
-            recent = sorted(matching, key=lambda run: -run.last_activity_at)[:JUDGED_RUNS]
-            live = readers.read_runs([run.run_id for run in recent], newest=readers.SUMMARY_RECORDS)
-            _judge(recent, live, facts, now)
-        matching = [candidate for candidate in matching if candidate.state == wanted.state]
-    page, position = _cut(matching, wanted.ordering, after, size)
-    if index is not None and wanted.state is None:
-        live = readers.read_runs([run.run_id for run in page], newest=readers.SUMMARY_RECORDS)
-    verdicts = _judge(page, live, facts, now)
-    results = [_list_fields(run, live.get(run.run_id), verdicts.get(run.run_id), now) for run in page]
-    return RunsPage(results, position, len(matching), index is not None, has_history)
+        listing.has_history = False
+        return listing.page(wanted, after, size)
 
 
-def _candidates(index: Mapping[str, float], rows: Mapping[str, Run]) -> list[_Candidate]:
-    stored = [
-        _Candidate(
-            row.run_id,
-            max(row.last_activity_at.timestamp(), index.get(row.run_id, 0.0)),
-            row.state,
-            row.steps_completed,
-            row.failures_count,
-            row.steps_per_hour,
-            row,
-        )
-        for row in rows.values()
-    ]
-    new = [_Candidate(run, at, "idle", 0, 0, None, None) for run, at in index.items() if run not in rows]
-    return stored + new
+@dataclass(slots=True)
+class _Listing:
+    """One reading of the list: Redis's index (None: Redis is out), the workers, and what was told of runs so far."""
+
+    index: Mapping[str, float] | None
+    workers: Sequence[WorkerFact]
+    now: float
+    filters: Wanted
+    has_history: bool = True
+    verdicts: dict[str, RunVerdict] = field(default_factory=dict)
+
+    def page(self, wanted: RunFilter, after: RunPosition | None, size: int) -> RunsPage:
+        """Return one page."""
+        filters = self.filters
+        if wanted.state is not None:
+            filters = dataclasses.replace(filters, in_state=(wanted.state, *self._told(wanted.state)))
+        cut = self._cut(filters, wanted.ordering, after, size)
+        rows, live = self._rows(cut.runs), self._live(cut.runs)
+        self._judge(cut.runs, live, rows, typical_seconds(live.values()))
+        results = [
+            _list_fields(run, live.get(run.run_id), rows.get(run.run_id), self.verdicts.get(run.run_id), self.now)
+            for run in cut.runs
+        ]
+        return RunsPage(results, cut.next_position, cut.total_matching, self.index is not None, self.has_history)
+
+    def _cut(self, filters: Wanted, ordering: str, after: RunPosition | None, size: int) -> Cut:
+        cut = stored_and_live if self.has_history else live_alone
+        return cut(self.index or {}, filters, ordering, after, size)
+
+    def _rows(self, runs: Sequence[Candidate]) -> dict[str, Run]:
+        if not self.has_history:
+            return {}
+        return history(lambda: Run.objects.in_bulk([run.run_id for run in runs]))
+
+    def _live(self, runs: Sequence[Candidate]) -> dict[str, readers.LiveRun]:
+        if self.index is None:
+            return {}
+        return readers.read_runs([run.run_id for run in runs], newest=readers.SUMMARY_RECORDS)
+
+    def _told(self, state: str) -> tuple[set[str], set[str]]:
+        """Tell the states of the most recently active runs; return those in the state, and all whose state was told.
+
+        A few at a time: what Redis holds of all of them at once would be large.
+        """
+        if self.index is None:
+            return set(), set()
+        recent = self._cut(self.filters, "-last_activity_at", None, JUDGED_RUNS).runs
+        rows = self._rows(recent)
+        expected: dict[str, float] | None = None
+        for start in range(0, len(recent), JUDGED_AT_ONCE):
+            chunk = recent[start : start + JUDGED_AT_ONCE]
+            live = self._live(chunk)
+            expected = typical_seconds(live.values()) if expected is None else expected
+            self._judge(chunk, live, rows, expected)
+        return {run for run, verdict in self.verdicts.items() if verdict.state == state}, set(self.verdicts)
+
+    def _judge(
+        self,
+        runs: Sequence[Candidate],
+        live: Mapping[str, readers.LiveRun],
+        rows: Mapping[str, Run],
+        expected: Mapping[str, float],
+    ) -> None:
+        """Tell the states of runs that Redis was asked about, but of none twice: a filter has seen the first."""
+        for run in runs:
+            found = live.get(run.run_id)
+            if found is not None and run.run_id not in self.verdicts:
+                verdict = _verdict(found, rows.get(run.run_id), self.workers, expected, self.now)
+                if verdict is not None:
+                    self.verdicts[run.run_id] = verdict
 
 
 def _runs_of_worker(worker: str, facts: Sequence[WorkerFact]) -> set[str]:
@@ -136,30 +162,6 @@ def _runs_of_worker(worker: str, facts: Sequence[WorkerFact]) -> set[str]:
     return named.union(*rows)
 
 
-def _admits(wanted: RunFilter, run: _Candidate, of_worker: set[str] | None) -> bool:
-    if wanted.q is not None and wanted.q.lower() not in run.run_id.lower():
-        return False
-    if wanted.active_since is not None and run.last_activity_at < wanted.active_since.timestamp():
-        return False
-    return of_worker is None or run.run_id in of_worker
-
-
-def _judge(
-    runs: Sequence[_Candidate], live: Mapping[str, readers.LiveRun], workers: Sequence[WorkerFact], now: float
-) -> dict[str, RunVerdict]:
-    """Tell the states of runs that Redis was asked about, and set them."""
-    expected = typical_seconds(live.values())
-    verdicts: dict[str, RunVerdict] = {}
-    for run in runs:
-        found = live.get(run.run_id)
-        if found is not None:
-            verdict = _verdict(found, run.row, workers, expected, now)
-            if verdict is not None:
-                verdicts[run.run_id] = verdict
-                run.state = verdict.state
-    return verdicts
-
-
 def _verdict(
     live: readers.LiveRun, row: Run | None, workers: Sequence[WorkerFact], expected: Mapping[str, float], now: float
 ) -> RunVerdict | None:
@@ -167,24 +169,6 @@ def _verdict(
     if live.exists:
         return state_of_run(live, workers, expected_seconds=expected, now=now)
     return state_of_row(row, workers, now=now) if row is not None else None
-
-
-def _cut(
-    runs: list[_Candidate], ordering: str, after: RunPosition | None, size: int
-) -> tuple[list[_Candidate], RunPosition | None]:
-    name, descending = ordering.lstrip("-"), ordering.startswith("-")
-
-    def key(run: _Candidate) -> tuple[Any, str]:
-        value = getattr(run, name)
-        return (-1.0 if value is None else value, run.run_id)
-
-    runs.sort(key=key, reverse=descending)
-    if after is not None:
-        mark = (after.value, after.run_id)
-        runs = [run for run in runs if (key(run) < mark if descending else key(run) > mark)]
-    page = runs[:size]
-    position = RunPosition(*key(page[-1])) if len(runs) > size else None
-    return page, position
 
 
 def _fleet_seconds(live: readers.LiveRun) -> dict[str, float]:
@@ -196,9 +180,9 @@ def _fleet_seconds(live: readers.LiveRun) -> dict[str, float]:
 
 
 def _list_fields(
-    run: _Candidate, live: readers.LiveRun | None, verdict: RunVerdict | None, now: float
+    run: Candidate, live: readers.LiveRun | None, row: Run | None, verdict: RunVerdict | None, now: float
 ) -> dict[str, Any]:
-    sources = RunSources(run.run_id, live, run.row)
+    sources = RunSources(run.run_id, live, row)
     ledger = sources.ledger_totals
     return {
         "run_id": run.run_id,
@@ -207,11 +191,11 @@ def _list_fields(
         "steps_per_hour": _steps_per_hour(sources, now),
         "ledger": {name: ledger.get(name, 0) for name in _LEDGER_FIELDS},
         "outstanding_count": max(0, ledger.get("enqueued", 0) - ledger.get("answered", 0)),
-        "failures_count": run.row.failures_count if run.row else ledger.get("failed", 0),
+        "failures_count": row.failures_count if row else ledger.get("failed", 0),
         "queue_depth": live.queue_depth if live else None,
-        "first_seen_at": rfc3339(run.row.first_seen_at if run.row else None),
+        "first_seen_at": rfc3339(row.first_seen_at if row else None),
         "last_activity_at": rfc3339(run.last_activity_at or None),
-        "last_snapshot_at": rfc3339(run.row.last_snapshot_at if run.row else None),
+        "last_snapshot_at": rfc3339(row.last_snapshot_at if row else None),
     }
 
 

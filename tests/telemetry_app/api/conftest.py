@@ -97,7 +97,7 @@ def now() -> float:
 @pytest.fixture
 def postgres_out(monkeypatch) -> Callable[[], None]:
     """A function after whose call every query of the telemetry tables (sign-in aside) fails, as with PostgreSQL out."""
-    from django.db import OperationalError  # as the driver raises it
+    from django.db import OperationalError, connection  # as the driver raises it
     from django.db.models.sql.compiler import SQLCompiler
 
     original = SQLCompiler.execute_sql
@@ -107,4 +107,13 @@ def postgres_out(monkeypatch) -> Callable[[], None]:
             raise OperationalError("connection refused")
         return original(self, *arguments, **fields)
 
-    return lambda: monkeypatch.setattr(SQLCompiler, "execute_sql", execute_sql)
+    def refuse(execute: Callable[..., Any], sql: str, *arguments: Any) -> Any:
+        if "FROM telemetry_app_" in sql:  # a statement written by hand, which no compiler made
+            raise OperationalError("connection refused")
+        return execute(sql, *arguments)
+
+    def put_out() -> None:
+        monkeypatch.setattr(SQLCompiler, "execute_sql", execute_sql)
+        monkeypatch.setattr(connection, "execute_wrappers", [refuse])
+
+    return put_out
