@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import redis
@@ -124,6 +125,18 @@ def read_runs(run_ids: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[
 def read_run(run_id: str) -> LiveRun:
     """Return all that Redis holds of one run."""
     return read_runs([run_id])[run_id]
+
+
+def read_turns(workloads: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[str, Checked[wire.TurnRecord]]:
+    """Return the newest GPU turns of each workload in one round trip, oldest first."""
+    commands = [(name, wire.turns_key(workload)) for workload in workloads for name in ("LRANGE", "LLEN")]
+    *replies, redis_time = _pipeline(
+        [*((name, key, -newest, -1) if name == "LRANGE" else (name, key) for name, key in commands), ("TIME",)]
+    )
+    return {
+        workload: _checked(elements, partial(wire.parse_turn, workload=workload), length, _unix_time(redis_time))
+        for workload, elements, length in zip(workloads, replies[::2], replies[1::2], strict=True)
+    }
 
 
 def read_ledger(run_id: str) -> Ledger:

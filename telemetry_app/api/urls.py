@@ -14,6 +14,7 @@ from telemetry_app.api import endpoint_descriptions  # noqa: F401  # attaches th
 from telemetry_app.api.docs import SchemaView, docs_page
 from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
+from telemetry_app.api.turns import RunTurnsViewSet
 from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
 Actions = dict[str, Any]
@@ -26,6 +27,7 @@ urlpatterns = [
     path("runs/<path:run>/operations", RunViewSet.as_view({"get": "operations"}), name="run-operations"),
     path("runs/<path:run>/failures", RunViewSet.as_view({"get": "failures"}), name="run-failures"),
     path("runs/<path:run>/requests", RunRequestsViewSet.as_view({"get": "requests"}), name="run-requests"),
+    path("runs/<path:run>/turns", RunTurnsViewSet.as_view({"get": "turns"}), name="run-turns"),
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
     path("failures", FailureViewSet.as_view(_LIST), name="failure-list"),
     path("requests", RequestViewSet.as_view(_LIST), name="request-list"),

@@ -1,0 +1,117 @@
+"""GPU turns of both sources: those that no snapshot took yet come from Redis, all others from PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from telemetry_app import readers
+from telemetry_app.exceptions import HistoryUnavailableError
+from telemetry_app.inspection.sources import history, or_none_where_live_is_out
+from telemetry_app.instants import from_unix, to_unix
+from telemetry_app.models import ListCursor, Turn
+from workers_client import wire
+from workers_client.wire_records import TurnOp
+
+WORKLOADS = 500  # most recently used workloads whose lists are looked at
+FIRST_TURNS = 64  # newest of each workload: more than come between two snapshots. Where it is less, all are read
+REDELIVERY_SPAN = timedelta(days=1)  # as in `bulk.py`: within it a record is stored once
+
+
+@dataclass(slots=True)
+class LiveTurns:
+    """Turns in Redis that no snapshot took. `is_live` and `has_history` tell which source could be asked."""
+
+    records: list[wire.TurnRecord] = field(default_factory=list)
+    workloads: tuple[str, ...] = ()
+    malformed_count: int = 0
+    is_live: bool = True
+    has_history: bool = True
+
+
+def new_turns() -> LiveTurns:
+    """Return the turns that only Redis has; with PostgreSQL out all that Redis has."""
+    index = or_none_where_live_is_out(readers.read_workload_index)
+    if index is None:
+        return LiveTurns(is_live=False)
+    found = LiveTurns(workloads=tuple(list(index)[:WORKLOADS]))
+    try:
+        # Before the lists: behind a cursor that a snapshot moves meanwhile, everything would look new.
+        cursors = _cursors(found.workloads)
+    except HistoryUnavailableError:
+        found.has_history, cursors = False, {}
+    lists = or_none_where_live_is_out(lambda: _lists_behind(found.workloads, cursors))
+    if lists is None:
+        return LiveTurns(is_live=False, has_history=found.has_history)
+    for workload, checked in lists.items():
+        found.malformed_count += checked.malformed_count
+        found.records += _behind(checked, cursors.get(workload))
+    if found.has_history and found.records:
+        found.records = _not_stored(found)
+    return found
+
+
+def turn_of(row: Turn) -> wire.TurnRecord:
+    """Return the record that a row was made of."""
+    return wire.TurnRecord(
+        workload=row.workload,
+        started_at=row.started_at.timestamp(),
+        at=row.at.timestamp(),
+        id=row.record_id,
+        role=row.role or None,
+        worker=row.worker or None,
+        node=row.node or None,
+        requested_at=to_unix(row.requested_at),
+        ops=tuple(TurnOp(**{name: op[name] for name in TurnOp.__slots__ if name in op}) for op in row.ops),
+    )
+
+
+def stored_turns_between(start: float, end: float, *, limit: int) -> list[wire.TurnRecord]:
+    """Return the newest stored turns that ended after `start` and began before `end` (unix seconds)."""
+    rows = Turn.objects.filter(at__gt=from_unix(start), started_at__lt=from_unix(end))
+    return history(lambda: [turn_of(row) for row in rows.order_by("-at")[:limit]])
+
+
+def _cursors(workloads: Sequence[str]) -> dict[str, str]:
+    keys = {wire.turns_key(workload): workload for workload in workloads}
+    rows = ListCursor.objects.filter(list_key__in=keys).values_list("list_key", "newest_record_id")
+    return {keys[key]: newest for key, newest in history(lambda: list(rows)) if newest}
+
+
+def _lists_behind(workloads: Sequence[str], cursors: dict[str, str]) -> dict[str, readers.Checked[wire.TurnRecord]]:
+    """Return the newest turns of each workload; all of one whose newest 64 do not reach back to its cursor."""
+    lists = readers.read_turns(workloads, newest=FIRST_TURNS)
+    short = [
+        workload
+        for workload, checked in lists.items()
+        if checked.length > FIRST_TURNS and not _has(checked.records, cursors.get(workload))
+    ]
+    return lists | readers.read_turns(short) if short else lists
+
+
+def _has(records: Iterable[wire.TurnRecord], newest_record_id: str | None) -> bool:
+    return newest_record_id is not None and any(record.identity == newest_record_id for record in records)
+
+
+def _behind(checked: readers.Checked[wire.TurnRecord], newest_record_id: str | None) -> list[wire.TurnRecord]:
+    for index in range(len(checked.records) - 1, -1, -1):
+        if checked.records[index].identity == newest_record_id:
+            return checked.records[index + 1 :]
+    return checked.records
+
+
+def _not_stored(found: LiveTurns) -> list[wire.TurnRecord]:
+    """Leave out what is stored: a record told again, or one whose list came back without its cursor's record."""
+    ends = [from_unix(record.at) for record in found.records]
+    rows = Turn.objects.filter(
+        workload__in={record.workload for record in found.records},
+        record_id__in=[record.identity for record in found.records],
+        at__range=(min(ends) - REDELIVERY_SPAN, max(ends) + REDELIVERY_SPAN),
+    ).values_list("workload", "record_id")
+    try:
+        known = set(history(lambda: list(rows.order_by())))
+    except HistoryUnavailableError:
+        found.has_history = False
+        return found.records
+    return [record for record in found.records if (record.workload, record.identity) not in known]
