@@ -1,4 +1,4 @@
-"""The Content-Security-Policy: strict everywhere, relaxed on the admin only as far as its theme needs."""
+"""What browsers may do with the site's answers: little everywhere, on the admin only what its theme needs besides."""
 
 from __future__ import annotations
 
@@ -14,10 +14,19 @@ STRICT = "default-src 'self'; object-src 'none'; base-uri 'self'; form-action 's
 # The theme evaluates Alpine expressions and sets inline styles; without both its menus stay open and its page blurred.
 ADMIN = f"{STRICT}; script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 
+# Of what a page could ask a browser for, the site uses nothing.
+PERMISSIONS = ", ".join(
+    f"{feature}=()"
+    for feature in (
+        "accelerometer", "browsing-topics", "camera", "display-capture", "geolocation", "gyroscope", "magnetometer",
+        "microphone", "midi", "payment", "usb",
+    )
+)  # fmt: skip
+
 
 @sync_and_async_middleware
 def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Set the policy on every answer that has none."""
+    """Set the policies on every answer that has none of its own."""
     if iscoroutinefunction(get_response):
         get_response_async: Callable[[HttpRequest], Awaitable[HttpResponseBase]] = get_response
 
@@ -34,4 +43,6 @@ def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Calla
 
 def _with_policy(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     response.headers.setdefault("Content-Security-Policy", ADMIN if request.path.startswith("/admin/") else STRICT)
+    response.headers.setdefault("Permissions-Policy", PERMISSIONS)
+    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
     return response

@@ -140,8 +140,10 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "openrl_site.middleware.errors_in_json",
     "django.middleware.security.SecurityMiddleware",
     "openrl_site.content_security.content_security_policy",
+    "openrl_site.middleware.size_limits",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -188,9 +190,20 @@ SECURE_HSTS_PRELOAD = BEHIND_TLS
 SESSION_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_SECURE = BEHIND_TLS
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"  # a link from a chat or a ticket opens the page it names
+CSRF_COOKIE_SAMESITE = "Strict"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+WHITENOISE_ALLOW_ALL_ORIGINS = False  # no other site reads anything of this one, its files included
 if not BEHIND_TLS:  # what these ask for would lock everyone out without TLS; openrl_site.W001 watches who can come in
     SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008", "security.W012", "security.W016"]
+
+# Requests to the API in a minute; 0 is without limit.
+API_TOKEN_REQUESTS_PER_MINUTE = _whole_number("API_TOKEN_REQUESTS_PER_MINUTE", default=6_000, minimum=0)
+API_SESSION_REQUESTS_PER_MINUTE = _whole_number("API_SESSION_REQUESTS_PER_MINUTE", default=1_200, minimum=0)
 
 # --- REST framework -------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
@@ -199,6 +212,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["telemetry_app.api.permissions.MayRead"],
+    "DEFAULT_THROTTLE_CLASSES": ["telemetry_app.api.throttles.RequestsPerMinute"],
     "DEFAULT_RENDERER_CLASSES": ["telemetry_app.api.renderers.CompactJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "EXCEPTION_HANDLER": "telemetry_app.api.errors.exception_handler",
@@ -207,9 +221,10 @@ REST_FRAMEWORK = {
 }
 
 SPECTACULAR_SETTINGS = {
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # `check --deploy` speaks of the deployment; tests watch the schema
     "TITLE": "OpenRL telemetry: inspection API",
-    "DESCRIPTION": "What trainers, samplers and their clients do and did: runs, steps, ops, failures, workers. Read-only. "
-    "Each answer says in `coverage` what it could not see, and in `as_of` which instant it speaks of.",
+    "DESCRIPTION": "What trainers, samplers and their clients do and did: runs, steps, ops, failures, workers. "
+    "Read-only. Each answer says in `coverage` what it could not see, and in `as_of` which instant it speaks of.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": "/api/v1/inspect",

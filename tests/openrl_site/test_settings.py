@@ -49,11 +49,27 @@ def test_tls_in_front_turns_every_protection_on(tmp_path):
     assert settings["SECURE_HSTS_SECONDS"] >= 31_536_000
 
 
+def test_with_tls_in_front_the_check_of_a_deployment_has_nothing_to_say(tmp_path):
+    program = (
+        "import django\nfrom django.core.management import call_command\ndjango.setup()\n"
+        "call_command('check', deploy=True, fail_level='DEBUG')"
+    )
+    environment = clean_environment(
+        tmp_path, DATABASE_URL="postgresql://db/telemetry", REDIS_URL="redis://r:6379/0", BEHIND_TLS="true",
+        ALLOWED_HOSTS="telemetry.example", DJANGO_SETTINGS_MODULE="openrl_site.settings",
+    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0, "System check identified no issues (0 silenced).\n", "",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
         ("TELEMETRY_SNAPSHOT_INTERVAL_SECONDS", "0", "must be a whole number of at least 1"),
         ("TELEMETRY_RETENTION_DAYS", "1.5", "must be a whole number of at least 1"),
+        ("API_TOKEN_REQUESTS_PER_MINUTE", "-1", "must be a whole number of at least 0"),
         ("DEBUG", "perhaps", "must be true or false"),
         ("BEHIND_TLS", "tls", "must be true or false"),
         ("DATABASE_URL", "mysql://h/d", "must start with postgres:// or postgresql://"),
