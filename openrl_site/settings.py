@@ -217,6 +217,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "EXCEPTION_HANDLER": "telemetry_app.api.errors.exception_handler",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "URL_FORMAT_OVERRIDE": None,  # the format is asked for by `Accept`; `?format=` is an unknown parameter
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 

@@ -139,6 +139,20 @@ def read_turns(workloads: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> di
     }
 
 
+def read_run_marks(run_id: str) -> list[Any] | None:
+    """Return what changes with every change of a run's records, without reading them; None of a run Redis has not."""
+    lists = (wire.operations_key(run_id), wire.samples_key(run_id))
+    marks = _pipeline(
+        [
+            ("ZSCORE", wire.RUNS_KEY, run_id),
+            ("HGETALL", wire.ledger_key(run_id)),
+            ("GET", wire.steps_key(run_id)),
+            *((name, key, *index) for key in lists for name, index in (("LLEN", ()), ("LINDEX", (-1,)))),
+        ]
+    )
+    return marks if marks[0] is not None else None
+
+
 def read_ledger(run_id: str) -> Ledger:
     """Return a run's ledger as it is now."""
     [fields] = _pipeline([("HGETALL", wire.ledger_key(run_id))])

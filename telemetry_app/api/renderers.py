@@ -1,4 +1,4 @@
-"""JSON as the API sends it: compact UTF-8, encoded by msgspec."""
+"""Answers as they are sent: compact JSON encoded by msgspec, or CSV."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 from rest_framework.renderers import BaseRenderer
+
+from telemetry_app.api.conditional import finish
 
 
 class CompactJSONRenderer(BaseRenderer):
@@ -19,5 +21,24 @@ class CompactJSONRenderer(BaseRenderer):
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
     ) -> bytes:
-        """Return the answer's bytes."""
-        return b"" if data is None else msgspec.json.encode(data, enc_hook=str)
+        """Return the answer's bytes; none where the caller has them already."""
+        if data is None:
+            return b""
+        content = msgspec.json.encode(data, enc_hook=str)
+        response = renderer_context.get("response") if renderer_context else None
+        return content if response is None else finish(content, data, (renderer_context or {}).get("request"), response)
+
+
+class CsvRenderer(CompactJSONRenderer):
+    """Stands for CSV where a view streams it (see `tables.py`); what is rendered here are errors, and they are JSON."""
+
+    media_type = "text/csv"
+    format = "csv"
+
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
+    ) -> bytes:
+        """Return an error's bytes."""
+        if data is not None and renderer_context:
+            renderer_context["response"].headers["Content-Type"] = CompactJSONRenderer.media_type
+        return super().render(data, accepted_media_type, renderer_context)

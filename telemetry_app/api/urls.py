@@ -12,6 +12,7 @@ from django.urls import path
 
 from telemetry_app.api import endpoint_descriptions  # noqa: F401  # attaches the schema's descriptions to the views
 from telemetry_app.api.docs import SchemaView, docs_page
+from telemetry_app.api.renderers import CompactJSONRenderer, CsvRenderer
 from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.turns import RunTurnsViewSet
@@ -20,16 +21,17 @@ from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, 
 Actions = dict[str, Any]
 _LIST: Actions = {"get": "list"}
 _DETAIL: Actions = {"get": "retrieve"}
+TABLE: Actions = {"renderer_classes": (CompactJSONRenderer, CsvRenderer)}  # what may be asked for as CSV too
 
 urlpatterns = [
     path("runs", RunViewSet.as_view(_LIST), name="run-list"),
-    path("runs/<path:run>/steps", RunViewSet.as_view({"get": "steps"}), name="run-steps"),
-    path("runs/<path:run>/operations", RunViewSet.as_view({"get": "operations"}), name="run-operations"),
-    path("runs/<path:run>/failures", RunViewSet.as_view({"get": "failures"}), name="run-failures"),
+    path("runs/<path:run>/steps", RunViewSet.as_view({"get": "steps"}, **TABLE), name="run-steps"),
+    path("runs/<path:run>/operations", RunViewSet.as_view({"get": "operations"}, **TABLE), name="run-operations"),
+    path("runs/<path:run>/failures", RunViewSet.as_view({"get": "failures"}, **TABLE), name="run-failures"),
     path("runs/<path:run>/requests", RunRequestsViewSet.as_view({"get": "requests"}), name="run-requests"),
     path("runs/<path:run>/turns", RunTurnsViewSet.as_view({"get": "turns"}), name="run-turns"),
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
-    path("failures", FailureViewSet.as_view(_LIST), name="failure-list"),
+    path("failures", FailureViewSet.as_view(_LIST, **TABLE), name="failure-list"),
     path("requests", RequestViewSet.as_view(_LIST), name="request-list"),
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),

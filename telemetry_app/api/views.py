@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
+from telemetry_app.api.conditional import unless_known
 from telemetry_app.api.field_paths import select_fields
 from telemetry_app.api.filter_sets import FailureFilters, OperationFilters, RunFilters, StepFilters, WorkerFilters
 from telemetry_app.api.filters import NoFilters, PagedFilters
@@ -23,7 +26,10 @@ from telemetry_app.api.paging import (
     record_mark,
     record_position,
 )
+from telemetry_app.api.parameters import MOST_PAGE_SIZE
 from telemetry_app.api.run_paths import part_of
+from telemetry_app.api.serializers import FailureItem, OperationItem
+from telemetry_app.api.tables import csv_response, step_rows, wants_csv
 from telemetry_app.exceptions import HistoryUnavailableError, NotFoundError
 from telemetry_app.inspection import records, runs, workers
 from telemetry_app.inspection.coverage import run_coverage, source_word
@@ -61,13 +67,17 @@ class RunViewSet(ViewSet):
         return Response(runs.run_detail(run, now=timezone.now().timestamp()))
 
     @part_of("run")
-    def steps(self, request: Request, run: str) -> Response:
+    @unless_known
+    def steps(self, request: Request, run: str) -> HttpResponseBase:
         """Answer op records grouped by step, newest step last."""
         given = StepFilters.read(request.query_params)
         answer = run_steps(run, last=given["last"], before=given["before"])
         results = [step_fields(group) for group in answer.groups]
         if given["fields"] is not None:
             results = select_fields(results, given["fields"])
+        if wants_csv(request):
+            columns, rows = step_rows(results)
+            return csv_response(request, columns, [rows])
         return Response(
             {
                 "run_id": answer.run_id,
@@ -81,7 +91,8 @@ class RunViewSet(ViewSet):
         )
 
     @part_of("run")
-    def operations(self, request: Request, run: str) -> Response:
+    @unless_known
+    def operations(self, request: Request, run: str) -> HttpResponseBase:
         """Answer op records, newest first."""
         given = OperationFilters.read(request.query_params)
         wanted = records.OperationFilter(
@@ -89,15 +100,22 @@ class RunViewSet(ViewSet):
         )
         after = record_position(request)
         sources = run_sources(run)
+        if wants_csv(request):
+            rows = _all_pages(lambda after: records.run_operations(sources, wanted, after, MOST_PAGE_SIZE), after)
+            return csv_response(request, list(OperationItem().fields), rows)
         page = records.run_operations(sources, wanted, after, given["page_size"])
         return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=sources.run_id))
 
     @part_of("run")
-    def failures(self, request: Request, run: str) -> Response:
+    @unless_known
+    def failures(self, request: Request, run: str) -> HttpResponseBase:
         """Answer failed ops and failed sampling answers of the run, newest first."""
         given = PagedFilters.read(request.query_params)
         after = record_position(request)
         sources = run_sources(run)
+        if wants_csv(request):
+            rows = _all_pages(lambda after: records.run_failures(sources, after, MOST_PAGE_SIZE), after)
+            return csv_response(request, list(FailureItem().fields), rows)
         page = records.run_failures(sources, after, given["page_size"])
         return Response(_records_answer(request, page, _run_coverage(sources, page), run_id=sources.run_id))
 
@@ -105,11 +123,15 @@ class RunViewSet(ViewSet):
 class FailureViewSet(ViewSet):
     """Failures over all runs."""
 
-    def list(self, request: Request) -> Response:
+    def list(self, request: Request) -> HttpResponseBase:
         """Answer failures over all runs, newest first."""
         given = FailureFilters.read(request.query_params)
         wanted = records.FailureFilter(since=given["since"], error_type=given["error_type"], run=given["run"])
-        page, is_live = records.all_failures(wanted, record_position(request), given["page_size"])
+        after = record_position(request)
+        if wants_csv(request):
+            rows = _all_pages(lambda after: records.all_failures(wanted, after, MOST_PAGE_SIZE)[0], after)
+            return csv_response(request, list(FailureItem().fields), rows)
+        page, is_live = records.all_failures(wanted, after, given["page_size"])
         coverage = {
             "live": is_live,
             "history": page.has_history,
@@ -198,6 +220,18 @@ class NoEndpointView(APIView):
 
 
 # --- Answers of records --------------------------------------------------------------------------------------
+def _all_pages(
+    read: Callable[[records.Position | None], records.RecordsPage], after: records.Position | None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the results of one page after another, so that no table stands in memory whole."""
+    while True:
+        page = read(after)
+        yield page.results
+        after = page.next_position
+        if after is None:
+            return
+
+
 def _records_answer(
     request: Request, page: records.RecordsPage, coverage: dict[str, Any], **names: Any
 ) -> dict[str, Any]:
