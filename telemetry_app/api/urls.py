@@ -15,6 +15,7 @@ from telemetry_app.api.docs import SchemaView, docs_page
 from telemetry_app.api.renderers import CompactJSONRenderer, CsvRenderer
 from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
+from telemetry_app.api.samples import RunSamplesViewSet
 from telemetry_app.api.turns import RunTurnsViewSet
 from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
@@ -30,6 +31,7 @@ urlpatterns = [
     path("runs/<path:run>/failures", RunViewSet.as_view({"get": "failures"}, **TABLE), name="run-failures"),
     path("runs/<path:run>/requests", RunRequestsViewSet.as_view({"get": "requests"}), name="run-requests"),
     path("runs/<path:run>/turns", RunTurnsViewSet.as_view({"get": "turns"}), name="run-turns"),
+    path("runs/<path:run>/samples", RunSamplesViewSet.as_view({"get": "samples"}), name="run-samples"),
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
     path("failures", FailureViewSet.as_view(_LIST, **TABLE), name="failure-list"),
     path("requests", RequestViewSet.as_view(_LIST), name="request-list"),

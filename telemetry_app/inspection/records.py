@@ -97,6 +97,20 @@ def run_failures(sources: RunSources, after: Position | None, size: int) -> Reco
     return _page(live, stored, after, size, has_history=sources.has_history)
 
 
+def run_sample_failures(
+    sources: RunSources, since: datetime | None, until: datetime | None, after: Position | None, size: int
+) -> RecordsPage:
+    """Return a page of a run's failed sampling answers; times are half-open, `[since, until)`."""
+    failed = [sample_failure_fields(record) for record in sources.new_samples if isinstance(record, wire.SampleFailure)]
+    live = [
+        item for item in failed if (since is None or item["_at"] >= since) and (until is None or item["_at"] < until)
+    ]
+    rows = Sample.objects.of_run(sources.run_id).failed()
+    rows = rows.filter(at__gte=since) if since else rows
+    rows = rows.filter(at__lt=until) if until else rows
+    return _page(live, [(rows, _stored_sample_failure_fields)], after, size, has_history=sources.has_history)
+
+
 @dataclass(frozen=True, slots=True)
 class FailureFilter:
     """Which failures a list over all runs shows; None lets all through."""
