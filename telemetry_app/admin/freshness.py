@@ -29,7 +29,7 @@ def history_freshness() -> Freshness:
     snapshot = check_snapshot(now)
     newest = Execution.objects.filter(task=Execution.Task.SNAPSHOT, finished_at__isnull=False)
     last_error = newest.order_by("-started_at").values_list("error", flat=True).first()
-    missing = Run.objects.aggregate(total=Sum("missing_records"))["total"]
+    missing = Run.objects.filter(missing_records__gt=0).aggregate(total=Sum("missing_records"))["total"]
     return Freshness(
         last_snapshot_at=snapshot.last_at,
         last_error=last_error or "",

@@ -67,6 +67,10 @@ class Run(models.Model):
             models.Index(fields=["-last_activity_at", "run_id"], name="run_by_activity"),
             # the runs list filtered by state
             models.Index(fields=["state", "-last_activity_at"], name="run_by_state"),
+            # records missing over all runs, on every page
+            models.Index(
+                fields=["missing_records"], name="run_with_missing", condition=models.Q(missing_records__gt=0)
+            ),
             # what retention must keep whole
             models.Index(fields=["run_id"], name="run_pinned", condition=models.Q(pinned=True)),
         ]

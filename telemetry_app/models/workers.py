@@ -39,6 +39,8 @@ class Worker(models.Model):
         indexes = [
             # the workers list: newest heartbeat first
             models.Index(fields=["-last_heartbeat_at", "worker"], name="worker_by_heartbeat"),
+            # the workers of one role, and which roles there are
+            models.Index(fields=["role", "-last_heartbeat_at"], name="worker_by_role"),
             # the workers of one run
             GinIndex(fields=["runs"], name="worker_by_run"),
         ]
