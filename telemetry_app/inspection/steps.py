@@ -137,14 +137,14 @@ def _find(sources: RunSources, span: _Span) -> _Found:
     live = _numbered(sources.live.operations.records if sources.live else [], sources, span)
     retold = _retold(sources)
     if not (retold or _lacks_records(sources)):
-        return _of_live(live)
+        return _of_live(live, span)
     try:
         # Before the aggregates: of what is stored in between, these know, and the count tells.
-        new = _not_stored(sources, _numbered(sources.new_operations, sources, span))
+        new = not_stored(sources, _numbered(sources.new_operations, sources, span))
         rows = history(lambda: list(_aggregates(sources.run_id, span)))
     except HistoryUnavailableError:
         sources.has_history = False
-        return _of_live(live)
+        return _of_live(live, span)
     found = _Found(groups_of(rows), stored={row.step for row in rows})
     found.operations_count = rows[0].operations_count if rows else None  # type: ignore[attr-defined] # annotated
     oldest = span.oldest(found.stored)
@@ -158,8 +158,10 @@ def _numbered(records: list[wire.OpRecord], sources: RunSources, span: _Span) ->
     return [(step, record) for step, record in numbered if span.holds(step)]
 
 
-def _of_live(live: Numbered) -> _Found:
-    return _Found(group_operations(live), live={step for step, _ in live})
+def _of_live(live: Numbered, span: _Span) -> _Found:
+    oldest = span.oldest({step for step, _ in live})
+    shown = [(step, record) for step, record in live if step >= oldest]
+    return _Found(group_operations(shown), live={step for step, _ in shown})
 
 
 def _add_new(found: _Found, new: Numbered, live: Numbered) -> None:
@@ -240,7 +242,7 @@ def _aggregates(run_id: str, span: _Span) -> QuerySet[StepAggregate]:
     return rows.filter(step__gte=oldest).annotate(operations_count=Subquery(stored[:1]))
 
 
-def _not_stored(sources: RunSources, new: Numbered) -> Numbered:
+def not_stored(sources: RunSources, new: Numbered) -> Numbered:
     """Leave out what is stored: a record told again whose first copy has left Redis, or taken a moment ago."""
     if not new:
         return new
