@@ -12,6 +12,7 @@ from django.urls import path
 
 from telemetry_app.api import endpoint_descriptions  # noqa: F401  # attaches the schema's descriptions to the views
 from telemetry_app.api.docs import SchemaView, docs_page
+from telemetry_app.api.metrics import RunMetricsViewSet
 from telemetry_app.api.renderers import CompactJSONRenderer, CsvRenderer
 from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
@@ -32,6 +33,7 @@ urlpatterns = [
     path("runs/<path:run>/requests", RunRequestsViewSet.as_view({"get": "requests"}), name="run-requests"),
     path("runs/<path:run>/turns", RunTurnsViewSet.as_view({"get": "turns"}), name="run-turns"),
     path("runs/<path:run>/samples", RunSamplesViewSet.as_view({"get": "samples"}), name="run-samples"),
+    path("runs/<path:run>/metrics", RunMetricsViewSet.as_view({"get": "metrics"}), name="run-metrics"),
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
     path("failures", FailureViewSet.as_view(_LIST, **TABLE), name="failure-list"),
     path("requests", RequestViewSet.as_view(_LIST), name="request-list"),

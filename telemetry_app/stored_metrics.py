@@ -1,0 +1,147 @@
+"""Metrics of stored steps, folded by PostgreSQL: 100,000 steps come as a few hundred rows, with what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from telemetry_app.metric_buckets import MOST_OF_A_MEAN, Bucket, Buckets, SeriesKey
+from telemetry_app.models import Operation
+
+NAMED_STEPS = 1_000  # newest steps whose metrics are named
+MOST_NAMES = 5_000
+MOST_PLACES = 1_000  # newest steps with non-finite values that are told
+
+_BOUNDS = """
+SELECT bounds.first, bounds.last, run.operations_count, ARRAY(
+    SELECT operation FROM telemetry_app_stepaggregate WHERE run_id = %(run)s AND step = bounds.last
+)
+FROM (
+    SELECT min(step) AS first, max(step) AS last FROM telemetry_app_stepaggregate WHERE run_id = %(run)s
+) bounds LEFT JOIN telemetry_app_run run ON run.run_id = %(run)s
+"""
+# A metric is a number where one op reported it, else [count, min, mean, max, last, last_at]. Arrays compare by their
+# first member, then by the second: so the least value comes with its step, without a sort.
+_SERIES = """
+SELECT shown / %(width)s, operation, name, sum(count), sum(count * least(greatest(mean, -%(most)s), %(most)s)),
+       min(ARRAY[low, shown]), max(ARRAY[high, -shown]), max(ARRAY[shown, newest]),
+       (SELECT operations_count FROM telemetry_app_run WHERE run_id = %(run)s)
+FROM (
+    SELECT CASE WHEN step = %(tail)s THEN step - 1 ELSE step END AS shown, operation, wanted.name,
+           metrics -> wanted.name AS value
+    FROM telemetry_app_stepaggregate CROSS JOIN unnest(%(names)s::text[]) AS wanted (name)
+    WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s AND jsonb_exists(metrics, wanted.name)
+) found CROSS JOIN LATERAL (
+    SELECT (value ->> 0)::float8, (value ->> 1)::float8, (value ->> 2)::float8, (value ->> 3)::float8,
+           (value ->> 4)::float8
+    WHERE jsonb_typeof(value) = 'array'
+    UNION ALL
+    SELECT 1, value::float8, value::float8, value::float8, value::float8 WHERE jsonb_typeof(value) = 'number'
+) AS spread (count, low, mean, high, newest)
+WHERE shown BETWEEN %(from)s AND %(to)s
+GROUP BY 1, 2, 3
+"""
+_PLACES = """
+SELECT step, operation, wanted.name, (nonfinite ->> wanted.name)::bigint
+FROM telemetry_app_stepaggregate CROSS JOIN unnest(%(names)s::text[]) AS wanted (name)
+WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s AND jsonb_exists(nonfinite, wanted.name)
+ORDER BY step DESC LIMIT %(limit)s
+"""
+_NAMES = """
+SELECT DISTINCT operation, name FROM (
+    SELECT operation, metrics || nonfinite AS reported FROM telemetry_app_stepaggregate
+    WHERE run_id = %(run)s AND step >= (
+        SELECT max(step) FROM telemetry_app_stepaggregate WHERE run_id = %(run)s
+    ) - %(steps)s
+) newest CROSS JOIN LATERAL jsonb_object_keys(reported) AS name
+LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBounds:
+    """The stamps of a run's stored steps, the ops of the newest one, and how many ops are stored."""
+
+    first: int | None = None
+    last: int | None = None
+    operations_count: int | None = None
+    newest_operations: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpan:
+    """The steps that are shown, both included, and the stamp whose ops belong to the step before (-1: none does)."""
+
+    first: int
+    last: int
+    tail: int = -1
+
+    @property
+    def last_stamp(self) -> int:
+        """The newest stamp that belongs to the span."""
+        return self.last + 1 if self.tail == self.last + 1 else self.last
+
+    def shown(self, stamp: int) -> int:
+        """Return the step that ops with a stamp are shown in."""
+        return stamp - 1 if stamp == self.tail else stamp
+
+    def holds(self, stamp: int) -> bool:
+        """Return whether ops with a stamp are shown."""
+        return self.first <= self.shown(stamp) <= self.last
+
+
+def stored_bounds(run_id: str) -> StoredBounds:
+    """Return where a run's stored steps begin and end."""
+    [(first, last, count, operations)] = _rows(_BOUNDS, {"run": run_id})
+    return StoredBounds(first, last, count, frozenset(operations))
+
+
+def stored_series(
+    run_id: str, names: Iterable[str], span: StepSpan, width: int
+) -> tuple[dict[SeriesKey, Buckets], int | None]:
+    """Return the buckets of the asked metrics by op, and how many ops of the run were stored then (None: no row)."""
+    found: dict[SeriesKey, Buckets] = {}
+    count: int | None = None
+    parameters = {
+        "run": run_id, "names": list(names), "width": width, "most": MOST_OF_A_MEAN, "tail": span.tail,
+        "first": span.first, "last": span.last_stamp, "from": span.first, "to": span.last,
+    }  # fmt: skip
+    for bucket, operation, name, values, total, low, high, newest, count in _rows(_SERIES, parameters):  # noqa: B007
+        found.setdefault((operation, name), {})[int(bucket)] = Bucket(
+            int(values), total, low[0], int(low[1]), high[0], -int(high[1]), newest[1], int(newest[0])
+        )
+    return found, count
+
+
+def stored_places(run_id: str, names: Iterable[str], span: StepSpan) -> list[tuple[int, str, str, int]]:
+    """Return stamp, op, metric and how many values were not finite, newest first."""
+    limit = {"limit": MOST_PLACES + 1, "first": span.first, "last": span.last_stamp}
+    return [tuple(row) for row in _rows(_PLACES, {"run": run_id, "names": list(names), **limit})]
+
+
+def stored_kinds(run_id: str, places: Sequence[tuple[int, str, str, int]]) -> dict[tuple[int, str, str], set[str]]:
+    """Return which kinds those were, as far as the op rows are still kept."""
+    rows = Operation.objects.of_run(run_id).filter(
+        step__in={step for step, *_ in places}, nonfinite__has_any_keys=sorted({name for _, _, name, _ in places})
+    )
+    kinds: dict[tuple[int, str, str], set[str]] = {}
+    columns = rows.order_by().values_list("step", "operation", "nonfinite")
+    for step, operation, nonfinite in columns[: 10 * MOST_PLACES]:
+        for name, kind in nonfinite.items():
+            kinds.setdefault((step, operation, name), set()).add(str(kind))
+    return kinds
+
+
+def stored_names(run_id: str) -> list[SeriesKey]:
+    """Return which ops reported which metrics in the newest 1,000 steps."""
+    parameters = {"run": run_id, "steps": NAMED_STEPS, "limit": MOST_NAMES}
+    return [(operation, name) for operation, name in _rows(_NAMES, parameters)]
+
+
+def _rows(statement: str, parameters: dict[str, Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchall()
