@@ -14,7 +14,7 @@ from django.utils.decorators import sync_and_async_middleware
 
 API = "/api/"
 PATH_LIMIT = 4_096  # characters, decoded; a run's id has 256 at most
-QUERY_LIMIT_BYTES = 8_192
+QUERY_LIMIT_BYTES = 16_384  # a cursor of the longest ids has 8,000
 PARAMETERS_LIMIT = 100
 HEADERS_LIMIT_BYTES = 32_768
 

@@ -16,8 +16,8 @@ from workers_client import wire_values as values
 
 def encode_cursor(position: list[Any], *, path: str, query: QueryDict) -> str:
     """Return the cursor of a position (JSON values) in one query."""
-    content = json.dumps([_fingerprint(path, query), *position], separators=(",", ":"))
-    return base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
+    content = json.dumps([_fingerprint(path, query), *position], separators=(",", ":"), ensure_ascii=False)
+    return base64.urlsafe_b64encode(content.encode("utf-8", "surrogatepass")).decode().rstrip("=")
 
 
 def decode_cursor(raw: str, *, path: str, query: QueryDict, types: tuple[type | tuple[type, ...], ...]) -> list[Any]:

@@ -9,7 +9,7 @@ import django_filters
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from telemetry_app.api.parameters import LARGEST_NUMBER, MOST_PAGE_SIZE, PAGE_SIZE, TEXT_LIMIT, Parameters
+from telemetry_app.api.parameters import CURSOR_LIMIT, LARGEST_NUMBER, MOST_PAGE_SIZE, PAGE_SIZE, TEXT_LIMIT, Parameters
 
 
 class DeclaredFilter(django_filters.Filter):
@@ -42,6 +42,18 @@ class TextFilter(DeclaredFilter):
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of the text."""
         return {"type": "string", "maxLength": TEXT_LIMIT}
+
+
+class CursorFilter(TextFilter):
+    """Where a page ended."""
+
+    def read(self, given: Parameters, name: str) -> str | None:
+        """Return the text."""
+        return given.text(name, most=CURSOR_LIMIT)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the text."""
+        return {"type": "string", "maxLength": CURSOR_LIMIT}
 
 
 class InstantFilter(DeclaredFilter):
@@ -131,7 +143,7 @@ class NoFilters(Filters):
 class PagedFilters(Filters):
     """What each list takes."""
 
-    cursor = TextFilter(help_text="Where to go on: `next` of the page before, with the same filters.")
+    cursor = CursorFilter(help_text="Where to go on: `next` of the page before, with the same filters.")
     page_size = NumberFilter(
         default=PAGE_SIZE, least=1, most=MOST_PAGE_SIZE, help_text="How many results a page holds at most."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
@@ -14,6 +14,7 @@ PAGE_SIZE = 50
 MOST_PAGE_SIZE = 500
 PAGING = ("cursor", "page_size")
 TEXT_LIMIT = 1_000  # characters
+CURSOR_LIMIT = 10_000  # a position holds a run's and a record's id, of up to 1,456 characters together
 LARGEST_NUMBER = 2**53  # what every JSON reader can hold
 
 
@@ -28,11 +29,11 @@ class Parameters:
                 told = f"The known ones are {', '.join(names)}." if names else "There are none."
                 raise InvalidQueryError(name, f"{name!r} is not a parameter of this endpoint. {told}")
 
-    def text(self, name: str) -> str | None:
-        """Return a text, or None where it is missing or empty."""
+    def text(self, name: str, *, most: int = TEXT_LIMIT) -> str | None:
+        """Return a text of at most `most` characters, or None where it is missing or empty."""
         value: str | None = self._query.get(name)
-        if value is not None and ("\x00" in value or len(value) > TEXT_LIMIT):
-            raise InvalidQueryError(name, f"{name} must have at most {TEXT_LIMIT:,} characters and no NUL.")
+        if value is not None and ("\x00" in value or len(value) > most):
+            raise InvalidQueryError(name, f"{name} must have at most {most:,} characters and no NUL.")
         return value or None
 
     def number(
@@ -65,9 +66,10 @@ class Parameters:
         try:
             # A "+" of an offset that was not percent-encoded arrives as a space.
             found = parse_datetime(raw.replace(" ", "+") if "T" in raw else raw)
-        except ValueError:
-            found = None
-        if found is None or found.tzinfo is None:
+            is_usable = found is not None and found.tzinfo is not None and bool(found.astimezone(UTC))
+        except (ValueError, OverflowError):  # beyond the years that there are, once it is brought to UTC
+            is_usable = False
+        if not is_usable:
             rule = "must be RFC 3339 with its offset, as 2026-11-30T02:40:12Z"
             raise InvalidQueryError(name, f"{name}={raw[:100]!r} {rule}.")
         return found

@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 
 from telemetry_app.api.cursors import decode_cursor, encode_cursor
 from telemetry_app.exceptions import InvalidQueryError
+from telemetry_app.snapshots import take_snapshot
+from tests.support.records import op
+from tests.telemetry_app.api.conftest import run_path
+from workers_client import wire
 
 PATH = "/api/v1/inspect/runs"
 QUERY = QueryDict("state=idle&q=a")
@@ -78,3 +82,18 @@ def test_any_text_that_is_no_cursor_is_refused(raw):
 def test_a_forged_position_is_refused(position):
     with pytest.raises(InvalidQueryError):
         decoded(forged(*position))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("character", ["x", "🚀"])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_pages_of_the_longest_ids_go_on(api, writer, now, character, is_stored):
+    run_id = character * wire.RUN_ID_LIMIT
+    own = [op(at=now, run_id=run_id, id=f"{n}:{character * 500}") for n in range(3)]
+    foreign = {"id": None, "worker": None, "operation": character * 500}
+    writer.operations(*own, *(op(at=now, run_id=run_id, request_id=f"{n}{character * 500}", **foreign) for n in "345"))
+    if is_stored:
+        take_snapshot()
+        writer.client.flushdb()
+    assert len(api.walk(run_path(run_id, "/operations"), page_size=2)) == 6
+    assert len(api.walk("/runs", page_size=1)) == 1
