@@ -73,7 +73,7 @@ class RunAdmin(PageAdmin):
         """Failed ops and failed sampling answers."""
         return figure(run.failures_count)
 
-    @display(description="Missing records", ordering="missing_records")
+    @display(description="Missing", ordering="missing_records")
     def shown_missing(self, run: Run) -> str:
         """Records that are known to exist and were never seen."""
         return figure(run.missing_records)

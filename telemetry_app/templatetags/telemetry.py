@@ -80,6 +80,8 @@ def figure(value: Any) -> str:
         return "–"
     if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
         return f"{int(value):,}".replace(",", " ")  # a narrow space
+    if 1_000 <= abs(value) < 1e6:
+        return figure(round(value))
     return f"{value:.4g}"
 
 
