@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from telemetry_app.api import filter_sets, serializers
+from telemetry_app.api import filter_sets, serializers, work_serializers
 from telemetry_app.api.filters import PagedFilters
+from telemetry_app.api.metrics import MetricFilters, RunMetricsViewSet
+from telemetry_app.api.requests import RequestFilters, RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
+from telemetry_app.api.samples import RunSamplesViewSet, SampleFilters
 from telemetry_app.api.schema import describe, described
+from telemetry_app.api.turns import RunTurnsViewSet, TurnFilters
 from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
 
 RUN, WORKER = ("run",), ("worker",)
@@ -103,5 +107,65 @@ describe(
         summary="How long each kind is kept, and what went last.",
         description="The policies, in the order in which they are applied.",
         example="retention_read",
+    ),
+)
+
+describe(
+    RequestViewSet,
+    list=described(
+        work_serializers.RequestsPage,
+        summary="Open requests of all runs, oldest first.",
+        description="What is enqueued and not answered: one entry for each run, worker and op, whatever its age.",
+        example="requests_list",
+        filters=RequestFilters,
+    ),
+)
+
+describe(
+    RunRequestsViewSet,
+    requests=described(
+        work_serializers.RunRequests,
+        summary="A run's open requests, oldest first: who holds them, stuck or not and why.",
+        description="A worker that died holding requests leaves them orphaned under its name.",
+        example="runs_requests",
+        filters=RequestFilters,
+        ids=RUN,
+    ),
+)
+
+describe(
+    RunSamplesViewSet,
+    samples=described(
+        work_serializers.RunSamples,
+        summary="A run's sampling by window, oldest first, and its failed answers, newest first.",
+        description="Windows are aligned to the Unix epoch. The failed answers are paged.",
+        example="runs_samples",
+        filters=SampleFilters,
+        ids=RUN,
+    ),
+)
+
+describe(
+    RunTurnsViewSet,
+    turns=described(
+        work_serializers.RunTurns,
+        summary="The GPU turns in which ops of a run ran, newest first, with their waits.",
+        description="`waited_for` tells whose turns overlapped the wait, `current` who holds the device right now.",
+        example="runs_turns",
+        filters=TurnFilters,
+        ids=RUN,
+    ),
+)
+
+describe(
+    RunMetricsViewSet,
+    metrics=described(
+        work_serializers.RunMetrics,
+        summary="A run's metric series by step, downsampled with minima and maxima kept.",
+        description="Points stand for a power of two of steps each, so the same steps make the same point each time.",
+        example="runs_metrics",
+        filters=MetricFilters,
+        ids=RUN,
+        has_csv=True,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import time
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -67,6 +68,15 @@ def test_a_table_has_all_pages(api, some_steps, part, kept, monkeypatch):
     monkeypatch.setattr(views, "MOST_PAGE_SIZE", 3)
     assert [row["id"] for row in table(api, run_path(RUN, part))] == expected
     assert len(expected) > 1
+
+
+def test_metric_series_are_a_table_of_points(api, some_steps):
+    some_steps.operations(*(op(at=time.time(), step=step, metrics={"loss:mean": step / 3}) for step in range(4)))
+    path = "/metrics?points=2&names=loss:mean"
+    rows = table(api, run_path(RUN, path))
+    points = [point for series in api.results(run_path(RUN, path)) for point in series["points"]]
+    assert [(int(row["step"]), float(row["max"])) for row in rows] == [(each["step"], each["max"]) for each in points]
+    assert rows
 
 
 def test_failures_of_all_runs_are_a_table_too(api, some_steps):
