@@ -13,6 +13,7 @@ from django.urls import path
 from telemetry_app.api import endpoint_descriptions  # noqa: F401  # attaches the schema's descriptions to the views
 from telemetry_app.api.docs import SchemaView, docs_page
 from telemetry_app.api.events import all_events, run_events
+from telemetry_app.api.fleet import FleetView
 from telemetry_app.api.metrics import RunMetricsViewSet
 from telemetry_app.api.renderers import CompactJSONRenderer, CsvRenderer
 from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
@@ -36,6 +37,7 @@ urlpatterns = [
     path("runs/<path:run>/samples", RunSamplesViewSet.as_view({"get": "samples"}), name="run-samples"),
     path("runs/<path:run>/metrics", RunMetricsViewSet.as_view({"get": "metrics"}, **TABLE), name="run-metrics"),
     path("runs/<path:run>/events", run_events, name="run-events"),
+    path("runs/<path:run>/metrics", RunMetricsViewSet.as_view({"get": "metrics"}), name="run-metrics"),
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
     path("events", all_events, name="events"),
     path("failures", FailureViewSet.as_view(_LIST, **TABLE), name="failure-list"),
@@ -43,6 +45,7 @@ urlpatterns = [
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
+    path("fleet", FleetView.as_view(), name="fleet"),
     path("retention", RetentionView.as_view(), name="retention"),
     path("api/schema", SchemaView.as_view(), name="api-schema"),
     path("api/docs", docs_page, name="api-docs"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F
@@ -45,7 +46,7 @@ class RequestsPage:
 
 
 @dataclass(slots=True)
-class _Holders:
+class Holders:
     """Workers of both sources with their health, and the clock (unix seconds) on which it is told."""
 
     workers: list[WorkerFact] = field(default_factory=list)
@@ -90,7 +91,8 @@ def all_requests(
     Raises:
         LiveDataUnavailableError: neither source can be asked.
     """
-    entries, holders, snapshot_at = every_open_request(now=now)
+    found = every_open_request(now=now)
+    entries, holders, snapshot_at = found.entries, found.holders, found.snapshot_at
     coverage = {
         "live": holders.live is not None,
         "history": holders.has_history,
@@ -103,8 +105,19 @@ def all_requests(
     return _page(entries, holders.now, stuck=stuck, after=after, size=size), coverage
 
 
-def every_open_request(*, now: float) -> tuple[list[OpenRequests], _Holders, Any]:
-    """Return the open requests of all runs with their holders, and when the newest snapshot was taken.
+@dataclass(slots=True)
+class EveryOpenRequest:
+    """The open requests of all runs, and what they were told from."""
+
+    entries: list[OpenRequests]
+    holders: Holders
+    snapshot_at: datetime | None
+    live: Mapping[str, readers.LiveRun]  # the runs that were looked at, as Redis has them
+    expected_seconds: Mapping[str, float]
+
+
+def every_open_request(*, now: float) -> EveryOpenRequest:
+    """Return the open requests of all runs.
 
     Raises:
         LiveDataUnavailableError: neither source can be asked.
@@ -133,13 +146,14 @@ def every_open_request(*, now: float) -> tuple[list[OpenRequests], _Holders, Any
             RunSources(run_id, live.get(run_id), rows.get(run_id)), holders, by_run.get(run_id, ()), expected
         )
     ]
-    return entries, holders, snapshot_at
+    typical = {name: percentile_95(seconds) or 0.0 for name, seconds in expected.items()}
+    return EveryOpenRequest(entries, holders, snapshot_at, live, typical)
 
 
 # --- One run --------------------------------------------------------------------------------------------------
 def _of_run(
     sources: RunSources,
-    holders: _Holders,
+    holders: Holders,
     operations: Sequence[wire.OpRecord],
     expected: Mapping[str, list[float]],
 ) -> list[OpenRequests]:
@@ -187,7 +201,7 @@ def _operations_anywhere(sources: RunSources) -> list[wire.OpRecord]:
 
 
 # --- All runs -------------------------------------------------------------------------------------------------
-def _held_runs(holders: _Holders) -> list[str]:
+def _held_runs(holders: Holders) -> list[str]:
     """Return the runs that workers hold requests of, the longest held first."""
     oldest: dict[str, float] = {}
     for worker in holders.workers:
@@ -196,14 +210,14 @@ def _held_runs(holders: _Holders) -> list[str]:
     return sorted(oldest, key=lambda run_id: (oldest[run_id], run_id))
 
 
-def _rows_with_open_requests(holders: _Holders) -> dict[str, Run]:
+def _rows_with_open_requests(holders: Holders) -> dict[str, Run]:
     if not holders.has_history:
         return {}
     found = Run.objects.filter(enqueued__gt=F("answered"))[:HOLDING_RUNS]
     return {run.run_id: run for run in _history_or_none(holders, lambda: list(found))}
 
 
-def _rows(holders: _Holders, run_ids: Sequence[str]) -> dict[str, Run]:
+def _rows(holders: Holders, run_ids: Sequence[str]) -> dict[str, Run]:
     if not holders.has_history:
         return {}
     return {
@@ -212,7 +226,7 @@ def _rows(holders: _Holders, run_ids: Sequence[str]) -> dict[str, Run]:
     }
 
 
-def _history_or_none(holders: _Holders, query: Any) -> list[Any]:
+def _history_or_none(holders: Holders, query: Any) -> list[Any]:
     try:
         found: list[Any] = history(query)
         return found
@@ -221,14 +235,14 @@ def _history_or_none(holders: _Holders, query: Any) -> list[Any]:
         return []
 
 
-def _live_runs(holders: _Holders, run_ids: Sequence[str]) -> dict[str, readers.LiveRun]:
+def _live_runs(holders: Holders, run_ids: Sequence[str]) -> dict[str, readers.LiveRun]:
     if holders.live is None:
         return {}
     return or_none_where_live_is_out(lambda: readers.read_runs(run_ids, newest=readers.SUMMARY_RECORDS)) or {}
 
 
 def _operations_by_run(
-    holders: _Holders, live: Mapping[str, readers.LiveRun], run_ids: Sequence[str]
+    holders: Holders, live: Mapping[str, readers.LiveRun], run_ids: Sequence[str]
 ) -> dict[str, list[wire.OpRecord]]:
     if live or holders.live is not None:
         return {run_id: run.operations.records for run_id, run in live.items()}
@@ -239,10 +253,10 @@ def _operations_by_run(
 
 
 # --- Workers --------------------------------------------------------------------------------------------------
-def _holders(*, now: float, is_live: bool, of_run: str | None = None, has_history: bool = True) -> _Holders:
+def _holders(*, now: float, is_live: bool, of_run: str | None = None, has_history: bool = True) -> Holders:
     """Return all workers that Redis knows, and those that history alone does and that held something."""
     live = or_none_where_live_is_out(readers.read_workers) if is_live else None
-    found = _Holders(live=live, has_history=has_history, now=(live.redis_time or now) if live else now)
+    found = Holders(live=live, has_history=has_history, now=(live.redis_time or now) if live else now)
     by_id = {fact.record.worker: fact for fact in known_workers(live, found.now)} if live else {}
     stored = {fact.record.worker: fact for fact in _stored_holders(found, of_run) if fact.record.worker not in by_id}
     found.stored_ids = frozenset(stored)
@@ -250,7 +264,7 @@ def _holders(*, now: float, is_live: bool, of_run: str | None = None, has_histor
     return found
 
 
-def _stored_holders(holders: _Holders, of_run: str | None) -> list[WorkerFact]:
+def _stored_holders(holders: Holders, of_run: str | None) -> list[WorkerFact]:
     if not holders.has_history:
         return []
     rows = Worker.objects.exclude(record__outstanding=[])

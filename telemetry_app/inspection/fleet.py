@@ -1,0 +1,215 @@
+"""The fleet on one page: runs, workers, stuck requests, failures, the GPU, and what the site itself can see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Count, Sum
+from django.utils import timezone
+
+from telemetry_app.exceptions import HistoryUnavailableError
+from telemetry_app.facts import state_of_run
+from telemetry_app.gpu_share import GpuShare, gpu_share
+from telemetry_app.health import Health
+from telemetry_app.inspection.coverage import source_word
+from telemetry_app.inspection.records import FailureFilter, all_failures
+from telemetry_app.inspection.requests import EveryOpenRequest, Holders, every_open_request, request_fields
+from telemetry_app.inspection.sources import history
+from telemetry_app.inspection.turn_sources import new_turns, stored_turns_between
+from telemetry_app.instants import from_unix, rfc3339
+from telemetry_app.models import Execution, Run, RunState, Worker
+from telemetry_app.open_requests import order_of
+from telemetry_app.readiness import check_all
+from telemetry_app.run_state import WorkerFact
+from workers_client import wire
+
+SPAN_SECONDS = 3_600.0  # failures and the GPU are looked at over so long
+WORKERS_SPAN = timedelta(days=1)  # stored workers that were heard of so lately count, as long as Redis keeps them
+FAILURES_SHOWN = 5
+STUCK_SHOWN = 10
+RUNS_SHOWN = 50  # runs with the most GPU time; the others are summed up
+MOST_TURNS = 10_000  # newest turns that are looked at; with more the span is shorter
+
+
+def fleet(*, now: float) -> dict[str, Any]:
+    """Return the state of the fleet.
+
+    Raises:
+        LiveDataUnavailableError: neither source can be asked.
+    """
+    requests = every_open_request(now=now)
+    holders = requests.holders
+    clock = holders.now
+    is_live = holders.live is not None
+    runs = _runs(requests)
+    workers = _workers(holders)
+    failures, _ = all_failures(FailureFilter(since=from_unix(clock - SPAN_SECONDS)), None, FAILURES_SHOWN)
+    gpu = _gpu(holders, clock)
+    site = _site(holders)
+    return {
+        "as_of": rfc3339(clock),
+        "coverage": {
+            "live": is_live,
+            "history": holders.has_history,
+            "source": "both" if is_live and holders.has_history else source_word(live=is_live, stored=not is_live),
+            "malformed": holders.live.malformed_count if holders.live else 0,
+            "last_snapshot_at": rfc3339(requests.snapshot_at),
+        },
+        "runs": runs,
+        "workers": workers,
+        "stuck_requests": _stuck(requests),
+        "failures": {
+            "since": rfc3339(clock - SPAN_SECONDS),
+            "total_matching": failures.total_matching,
+            "is_total_capped": failures.is_count_capped,
+            "newest": failures.results,
+        },
+        "gpu": gpu,
+        "site": site,
+    }
+
+
+def _or(default: Any, holders: Holders, query: Callable[[], Any]) -> Any:
+    """Return what PostgreSQL says, or the default where it can't be asked; the coverage then says so."""
+    if not holders.has_history:
+        return default
+    try:
+        return history(query)
+    except HistoryUnavailableError:
+        holders.has_history = False
+        return default
+
+
+# --- Runs and workers -----------------------------------------------------------------------------------------
+def _runs(requests: EveryOpenRequest) -> dict[str, Any]:
+    """Count runs by state: told live of those that were looked at, by the newest snapshot of all others."""
+    states = {
+        run_id: state_of_run(
+            run, requests.holders.workers, expected_seconds=requests.expected_seconds, now=requests.holders.now
+        ).state
+        for run_id, run in requests.live.items()
+        if run.exists
+    }
+    counts = Counter(states.values())
+    others = Run.objects.exclude(run_id__in=states).order_by().values_list("state").annotate(count=Count("run_id"))
+    counts.update(dict(_or([], requests.holders, lambda: list(others))))
+    return {
+        "count": counts.total(),
+        "told_live_count": len(states),
+        "by_state": {state: counts[state] for state in RunState.values},
+    }
+
+
+def _workers(holders: Holders) -> dict[str, Any]:
+    """Count workers by role and health: those that Redis knows, and stored ones that were heard of within a day."""
+    counts: Counter[tuple[str, str]] = Counter(
+        (fact.record.role, fact.health.value)
+        for fact in holders.workers
+        if fact.record.worker not in holders.stored_ids
+    )
+    known = [fact.record.worker for fact in holders.workers if fact.record.worker not in holders.stored_ids]
+    clock = from_unix(holders.now)
+    stored = Worker.objects.filter(last_heartbeat_at__gte=clock - WORKERS_SPAN).exclude(worker__in=known)
+    of_role: Any = stored.with_health(clock).order_by()  # the plugin knows no annotation of a queryset's method
+    rows = of_role.values_list("role", "health").annotate(count=Count("worker"))
+    for role, health, count in _or([], holders, lambda: list(rows)):
+        counts[role, health] += count
+    roles = [role.value for role in wire.Role]
+    others = sorted({role for role, _ in counts} - set(roles))
+    return {
+        "count": counts.total(),
+        "by_health": {health.value: sum(n for (_, told), n in counts.items() if told == health) for health in Health},
+        "by_role": {role: {health.value: counts[role, health.value] for health in Health} for role in roles + others},
+    }
+
+
+def _stuck(requests: EveryOpenRequest) -> dict[str, Any]:
+    stuck = sorted((entry for entry in requests.entries if entry.stuck), key=order_of)
+    now = requests.holders.now
+    return {
+        "requests_count": sum(entry.unshared_count for entry in stuck),
+        "orphaned_count": sum(entry.unshared_count for entry in stuck if entry.orphaned),
+        "total_matching": len(stuck),
+        "oldest": [request_fields(entry, now) for entry in stuck[:STUCK_SHOWN]],
+    }
+
+
+# --- The GPU --------------------------------------------------------------------------------------------------
+def _gpu(holders: Holders, clock: float) -> dict[str, Any]:
+    live = new_turns() if holders.live is not None else None
+    start = clock - SPAN_SECONDS
+    stored = _or([], holders, lambda: stored_turns_between(start, clock, limit=MOST_TURNS + 1))
+    is_capped = len(stored) > MOST_TURNS
+    if is_capped:  # all turns are known from the end of the oldest one on
+        start = max(start, min(turn.at for turn in stored))
+    turns = [*stored, *(live.records if live else ()), *_going_on(holders.workers, clock)]
+    share = gpu_share(turns, start=start, end=max(clock, start))
+    return {"since": rfc3339(start), "until": rfc3339(clock), "is_span_shortened": is_capped, **_share_fields(share)}
+
+
+def _going_on(workers: Iterable[WorkerFact], clock: float) -> list[wire.TurnRecord]:
+    """Return the turns that workers hold or wait for now, as if they ended now."""
+    found = []
+    for fact in workers:
+        turn, current = fact.record.turn, fact.record.current
+        if turn is None or fact.health not in (Health.ALIVE, Health.LATE):
+            continue
+        ops: tuple[wire.TurnOp, ...] = ()
+        if turn.started_at is not None and current is not None and current.started_at is not None:
+            ops = (wire.TurnOp(current.operation, current.started_at, clock, run_id=current.run_id),)
+        found.append(
+            wire.TurnRecord(
+                workload=turn.workload,
+                started_at=clock if turn.started_at is None else min(turn.started_at, clock),
+                at=clock,
+                worker=fact.record.worker,
+                node=fact.record.node,
+                requested_at=turn.requested_at,
+                ops=ops,
+            )
+        )
+    return found
+
+
+def _share_fields(share: GpuShare) -> dict[str, Any]:
+    total = share.total_seconds
+    by_run = sorted(share.computing_seconds.items(), key=lambda item: (-item[1], item[0] or ""))
+    rest = sum(seconds for _, seconds in by_run[RUNS_SHOWN:])
+
+    def part(seconds: float) -> dict[str, float | None]:
+        return {"seconds": seconds, "share": seconds / total if total else None}
+
+    return {
+        "devices": share.devices,
+        "total_seconds": total,
+        "computing": part(sum(share.computing_seconds.values())),
+        "switching": part(share.switching_seconds),
+        "idle_while_waited": part(share.idle_while_waited_seconds),
+        "idle": part(share.idle_seconds),
+        "overlap_seconds": share.overlap_seconds,
+        "by_run": [{"run_id": run_id, **part(seconds)} for run_id, seconds in by_run[:RUNS_SHOWN]],
+        "other_runs": part(rest),
+    }
+
+
+# --- The site -------------------------------------------------------------------------------------------------
+def _site(holders: Holders) -> dict[str, Any]:
+    checks = check_all(now=timezone.now())
+    missing = _or({}, holders, _missing)
+    newest = Execution.objects.filter(task=Execution.Task.SNAPSHOT, finished_at__isnull=False)
+    lag = newest.order_by("-started_at").values_list("lag_seconds", flat=True)
+    return {
+        "is_ready": all(check.is_ok for check in checks),
+        "checks": {check.name: check.as_dict() for check in checks},
+        "snapshot_lag_seconds": _or(None, holders, lag.first),
+        "missing_records": missing.get("records"),
+        "runs_with_missing_records": missing.get("runs"),
+    }
+
+
+def _missing() -> dict[str, int]:
+    found = Run.objects.filter(missing_records__gt=0).aggregate(records=Sum("missing_records"), runs=Count("run_id"))
+    return {"records": int(found["records"] or 0), "runs": found["runs"]}
