@@ -45,7 +45,8 @@ def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
     Raises:
         LiveDataUnavailableError: Redis can't be read.
     """
-    cursor, _ = ListCursor.objects.get_or_create(list_key=key)
+    # Unsaved until something is taken; whoever else takes the list waits for the lock of its run or workload.
+    cursor = ListCursor.objects.filter(list_key=key).first() or ListCursor(list_key=key)
     new = readers.read_list_after(key, cursor.newest_record_id, parse)
     if not new.records and new.malformed_count == cursor.malformed_behind:
         return Taken()
@@ -69,7 +70,7 @@ def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
         cursor.records_taken += len(records)
         cursor.highest_numbers = _highest(numbers, cursor.highest_numbers)
     cursor.moved_at = now
-    cursor.save()
+    cursor.save(force_insert=cursor._state.adding)
     return taken
 
 

@@ -109,7 +109,7 @@ def ensure_days(model: type[models.Model], days: Iterable[date]) -> list[date]:
     """Create the partitions that are missing for `days` and return the days created, oldest first."""
     table = model._meta.db_table
     wanted = set(days)
-    if not wanted - existing_days(table):
+    if not wanted or not wanted - existing_days(table):
         return []
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK_KEY])

@@ -192,6 +192,8 @@ def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R]
     within a chunk, this one among them, hides nothing and comes once. Chunks are counted from the tail: records pushed
     between two reads shift the window towards what was read already, so nothing is skipped.
     """
+    if not newest_record_id:
+        return _read_whole_list(key, parse)
     result: Checked[R] = Checked()
     newest_first: dict[str, tuple[bytes, R]] = {}
     name = f'"{newest_record_id}"'.encode()
@@ -220,6 +222,26 @@ def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R]
         if len(elements) < chunk:
             break
     return _oldest_first(newest_first, result)
+
+
+def _read_whole_list(key: str, parse: Callable[[bytes], R]) -> Checked[R]:
+    """Return all elements of a list of which nothing was taken; one told twice comes once, as it was told first."""
+    [elements] = _pipeline([("LRANGE", key, -wire.LIST_LIMIT, -1)])
+    if not isinstance(elements, list):
+        return Checked(malformed_count=1, malformed_tail_count=1)  # a key of another Redis type
+    result: Checked[R] = Checked(length=len(elements))
+    found: dict[str, R] = {}
+    for element in elements:
+        try:
+            record = parse(element)
+        except MalformedRecordError:
+            result.malformed_count += 1
+            result.malformed_tail_count += 1
+            continue
+        result.malformed_tail_count = 0
+        found.setdefault(record.identity, record)  # the first stays
+    result.records = list(found.values())
+    return result
 
 
 def _oldest_first(

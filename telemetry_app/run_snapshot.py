@@ -46,8 +46,8 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
     with _collector_paused(), transaction.atomic():
         if not locks.take_until_commit(locks.run_lock(live.run_id)):
             return None
-        run, _ = Run.objects.get_or_create(
-            run_id=live.run_id, defaults={"first_seen_at": now, "last_activity_at": _activity(live, now) or now}
+        run = Run.objects.filter(run_id=live.run_id).first() or Run(
+            run_id=live.run_id, first_seen_at=now, last_activity_at=_activity(live, now) or now
         )
         # Before the lists: what the ledger counts of records is then in them, or was.
         ledger = readers.read_ledger(run.run_id)
@@ -71,7 +71,7 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         lags = [taken.lag_seconds for taken in (operations, samples) if taken.records]
         run.snapshot_lag_seconds = max(lags, default=0.0)
         run.snapshot_lag_records = len(operations.records) + len(samples.records)
-        run.save()
+        run.save(force_insert=run._state.adding)
     return RunTaken(
         rows_written=written,
         malformed_count=operations.malformed_count + samples.malformed_count,
