@@ -1,6 +1,6 @@
 """How long `/steps?last=20` takes with 2,000 op records in Redis, beside what it can't do without.
 
-usage: python -m benchmarks.answers [--rounds N]. The floor is an empty view on the same server, the raw read of the
+usage: script/benchmark answers [--rounds N]. The floor is an empty view on the same server, the raw read of the
 records, and parsing them; the answer comes over HTTP from the site's own server, at 1 and at 16 callers.
 """
 
@@ -31,7 +31,7 @@ START_SECONDS = 30.0
 
 def main() -> None:
     """Measure round by round, interleaved, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.answers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="script/benchmark answers", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     with running_site():

@@ -1,6 +1,6 @@
 """How long pages and answers from history take as it grows: medians at a hundredth of the rows and at all of them.
 
-usage: python -m benchmarks.history [--rows N] [--runs N] [--calls N]. Rows are op records, made by PostgreSQL itself.
+usage: script/benchmark history [--rows N] [--runs N] [--calls N]. Rows are op records, made by PostgreSQL itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PATHS = (
 
 def main() -> None:
     """Measure at both sizes and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=__doc__)
+    parser = argparse.ArgumentParser(prog="script/benchmark history", description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--calls", type=int, default=15)

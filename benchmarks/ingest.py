@@ -1,6 +1,6 @@
 """How fast a snapshot takes op records, from the bytes in Redis to committed rows, beside a plain COPY.
 
-usage: python -m benchmarks.ingest [--records N] [--rounds N]. The limit is a text COPY of bytes that are ready, into
+usage: script/benchmark ingest [--records N] [--rounds N]. The limit is a text COPY of bytes that are ready, into
 the same partitioned table, without reading, checking, totals or step aggregates.
 """
 
@@ -25,7 +25,7 @@ DAYS = 3
 
 def main() -> None:
     """Measure both, interleaved, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=__doc__)
+    parser = argparse.ArgumentParser(prog="script/benchmark ingest", description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)

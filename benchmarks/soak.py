@@ -1,6 +1,6 @@
 """A million records through one recorder: descriptors, threads and memory must stay flat.
 
-usage: python -m benchmarks.soak [--records N]. Ends with an error where one of them grows.
+usage: script/benchmark soak [--records N]. Ends with an error where one of them grows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GROWTH_LIMIT_KB = 16_384  # between the fifth part, when all tables have been fi
 
 def main() -> None:
     """Record, and print a line a part."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="script/benchmark soak", description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     count = parser.parse_args().records
     with running_redis() as server:

@@ -13,7 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openrl_site.settings")
 application = get_asgi_application()
 
 # What stands now stays until the process ends. Left to the collector, it is looked through again and again while an
-# answer builds thousands of records: a seventh of the time of `/steps` (`python -m benchmarks.answers`).
+# answer builds thousands of records: a seventh of the time of `/steps` (`script/benchmark answers`).
 get_resolver().url_patterns  # noqa: B018 - loads all views
 gc.collect()
 gc.freeze()

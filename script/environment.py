@@ -93,23 +93,25 @@ def _fingerprint(requirements: str) -> str:
     digest = hashlib.sha256(subprocess.check_output([PYTHON, "-VV"]))
     pending = [requirements]
     while pending:
-        with open(os.path.join(ROOT, pending.pop()), encoding="utf-8") as file:
+        path = pending.pop()
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
             text = file.read()
         digest.update(text.encode())
-        pending += re.findall(r"^-r (\S+)", text, re.MULTILINE)
+        included = re.findall(r"^-r (\S+)", text, re.MULTILINE)  # named from where the file stands
+        pending += [os.path.normpath(os.path.join(os.path.dirname(path), name)) for name in included]
     return digest.hexdigest()
 
 
 def _is_installed(requirements: str, fingerprint: str) -> bool:
-    """Return whether the stamp of a file says so, or that of the larger one, which holds all of it."""
+    """Return whether the stamp of a file says so; what the site needs, those of the larger ones, which hold it, too."""
     if _read(_stamp(requirements)) == fingerprint:
         return True
-    larger = "requirements-dev.txt"
-    return requirements != larger and _read(_stamp(larger)) == _fingerprint(larger)
+    larger = ("requirements-dev.txt", "benchmarks/requirements.txt") if requirements == "requirements.txt" else ()
+    return any(os.path.exists(os.path.join(ROOT, one)) and _read(_stamp(one)) == _fingerprint(one) for one in larger)
 
 
 def _stamp(requirements: str) -> str:
-    return os.path.join(VIRTUALENV, ".installed-" + requirements)
+    return os.path.join(VIRTUALENV, ".installed-" + requirements.replace(os.sep, "-"))
 
 
 def _read(path: str) -> str:

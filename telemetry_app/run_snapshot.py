@@ -105,7 +105,7 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
 def _collector_paused() -> Iterator[None]:
     """Pause the garbage collector: it would look through the thousands of records of one run again and again.
 
-    That was a fifth of the processor's time (`python -m benchmarks.ingest`). None of them is part of a cycle.
+    That was a fifth of the processor's time (`script/benchmark ingest`). None of them is part of a cycle.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,5 +1,6 @@
 """When the virtual environment is renewed."""
 
+import subprocess
 import sys
 
 import environment
@@ -41,3 +42,24 @@ def test_runtime_is_part_of_what_tests_need(project):
     environment.ensure("requirements-dev.txt", "script/test")
     environment.ensure("requirements.txt", "script/server")
     assert installed == ["requirements-dev.txt"]
+
+
+def test_requirements_in_a_folder_name_others_from_where_they_stand(project):
+    folder, installed = project
+    (folder / "benchmarks").mkdir()
+    (folder / "benchmarks" / "requirements.txt").write_text("-r ../requirements.txt\nthree==3\n")
+    environment.ensure("requirements-dev.txt", "script/test")
+    environment.ensure("benchmarks/requirements.txt", "script/benchmark")
+    environment.ensure("benchmarks/requirements.txt", "script/benchmark")
+    assert installed == ["requirements-dev.txt", "benchmarks/requirements.txt"]  # the tests' hold none of these
+    (folder / "requirements.txt").write_text("one==2\n")
+    environment.ensure("benchmarks/requirements.txt", "script/benchmark")
+    assert installed[2:] == ["benchmarks/requirements.txt"]
+
+
+def test_a_benchmark_that_is_no_part_is_refused():
+    done = subprocess.run([sys.executable, "script/benchmark", "nothing"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "script/benchmark: 'nothing' is no part; the parts are recording, soak, ingest, answers, history.\n"
+    )
