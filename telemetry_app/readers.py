@@ -336,6 +336,8 @@ def _connection() -> Any:
 def _read_index(key: str) -> dict[str, float]:
     """Return the members of a sorted set with their scores, highest first; a score that is no instant counts as 0."""
     [pairs] = _pipeline([("ZREVRANGE", key, 0, INDEX_LIMIT - 1, "WITHSCORES")])
+    if isinstance(pairs, list) and pairs and not isinstance(pairs[0], list):
+        pairs = list(zip(pairs[::2], pairs[1::2], strict=True))  # as Redis's older protocol has them
     members = [
         (member.decode("utf-8", "replace"), _instant(score) or 0.0)
         for member, score in (pairs if isinstance(pairs, list) else ())
@@ -349,7 +351,8 @@ def _pipeline(commands: Iterable[tuple[Any, ...]]) -> list[Any]:
         pipeline = _connection().pipeline(transaction=False)
         for name, *arguments in commands:
             if name == "ZREVRANGE":
-                pipeline.zrevrange(arguments[0], arguments[1], arguments[2], withscores=True)
+                # As it comes: the client would turn each score into a text and back, which takes longer than all else.
+                pipeline.execute_command(name, *arguments)
             else:
                 getattr(pipeline, name.lower())(*arguments)
         replies: list[Any] = pipeline.execute(raise_on_error=False)

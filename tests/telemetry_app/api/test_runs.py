@@ -119,9 +119,14 @@ def test_runs_active_since_an_instant_are_those_at_or_behind_it(api, source, now
     assert ids(api.results("/runs", active_since=rfc3339(now + 60))) == []
 
 
-@pytest.mark.parametrize("value", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+@pytest.mark.parametrize("value", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
 def test_an_instant_at_the_end_of_time_is_answered(api, three_runs, value):
     assert len(api.results("/runs", active_since=value)) in {0, 3}
+
+
+@pytest.mark.parametrize("value", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_an_instant_beyond_the_years_is_refused(api, value):
+    assert "RFC 3339" in api.refusal("/runs", active_since=value)["detail"]
 
 
 def test_runs_in_a_state_are_those_that_are_in_it_now(api, three_runs, now):
