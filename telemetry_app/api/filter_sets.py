@@ -22,9 +22,9 @@ class RunFilters(PagedFilters):
     """Of the list of runs."""
 
     state = WordFilter(RunState.values, help_text="Runs that are in this state now.")
-    q = TextFilter("run_id", "icontains", help_text="Runs whose id contains this, in upper or lower case.")
+    q = TextFilter(help_text="Runs whose id contains this, in upper or lower case.")
     worker = TextFilter(help_text="Runs that this worker names.")
-    active_since = InstantFilter("last_activity_at", "gte", help_text="Runs with activity at or after this instant.")
+    active_since = InstantFilter(help_text="Runs with activity at or after this instant.")
     ordering = OrderingFilter(
         runs.ORDERINGS, default="-last_activity_at", help_text="What runs are ordered by; `-` for descending."
     )

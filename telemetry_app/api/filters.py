@@ -1,4 +1,4 @@
-"""The parameters of each list, declared once: read and checked from it, applied to queries by it, described from it."""
+"""The parameters of each list, declared once: read and checked by it, and described from it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import django_filters
-from django.db.models import QuerySet
 from django.http import QueryDict
 
 from telemetry_app.api.parameters import CURSOR_LIMIT, LARGEST_NUMBER, MOST_PAGE_SIZE, PAGE_SIZE, TEXT_LIMIT, Parameters
 
 
 class DeclaredFilter(django_filters.Filter):
-    """One parameter: how its text is read, and what its schema is. With a `field_name` it filters rows too."""
+    """One parameter: how its text is read, and what its schema is.
 
-    def __init__(self, field_name: str | None = None, lookup_expr: str | None = None, **fields: Any) -> None:
-        super().__init__(field_name, lookup_expr, **fields)
-        self.filters_rows = field_name is not None
+    Rows are filtered where live and stored ones are joined, so no filter is applied to a query here.
+    """
 
     def read(self, given: Parameters, name: str) -> Any:
         """Return the checked value, None (or the default) where it is missing.
@@ -72,7 +70,7 @@ class WordFilter(DeclaredFilter):
     """One of some words."""
 
     def __init__(self, words: Iterable[str], *, default: str | None = None, **fields: Any) -> None:
-        super().__init__(fields.pop("field_name", None), **fields)
+        super().__init__(**fields)
         self.words = list(words)
         self.default = default
 
@@ -99,7 +97,7 @@ class NumberFilter(DeclaredFilter):
     def __init__(
         self, *, default: int | None = None, least: int = 0, most: int = LARGEST_NUMBER, **fields: Any
     ) -> None:
-        super().__init__(fields.pop("field_name", None), **fields)
+        super().__init__(**fields)
         self.default, self.least, self.most = default, least, most
 
     def read(self, given: Parameters, name: str) -> int | None:
@@ -126,14 +124,6 @@ class Filters(django_filters.FilterSet):
         """
         given = Parameters(query, cls.base_filters)
         return {name: declared.read(given, name) for name, declared in cls.base_filters.items()}
-
-    @classmethod
-    def apply(cls, rows: QuerySet[Any], values: dict[str, Any]) -> QuerySet[Any]:
-        """Return the rows that the filters with a `field_name` let through."""
-        for name, declared in cls.base_filters.items():
-            if declared.filters_rows and values.get(name) is not None:
-                rows = declared.filter(rows, values[name])
-        return rows
 
 
 class NoFilters(Filters):
