@@ -59,7 +59,7 @@ class Parameters:
         return str(raw)
 
     def instant(self, name: str) -> datetime | None:
-        """Return an aware instant, or None where it is missing."""
+        """Return an instant in UTC, or None where it is missing: PostgreSQL refuses offsets beyond 16 hours."""
         raw = self._query.get(name)
         if raw is None:
             return None
@@ -72,7 +72,7 @@ class Parameters:
         if not is_usable:
             rule = "must be RFC 3339 with its offset, as 2026-11-30T02:40:12Z"
             raise InvalidQueryError(name, f"{name}={raw[:100]!r} {rule}.")
-        return found
+        return found and found.astimezone(UTC)
 
     def page_size(self) -> int:
         """Return how many results a page holds."""

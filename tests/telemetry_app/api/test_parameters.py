@@ -71,6 +71,11 @@ def test_an_instant_is_read_with_its_offset(raw):
     assert given_(f"t={raw}").instant("t") == datetime(2026, 11, 30, 2, 40, 12, tzinfo=UTC)
 
 
+def test_an_instant_of_any_offset_comes_in_utc():
+    found = Parameters(QueryDict("since=2026-11-30T02:40:12%2B19:54"), ["since"]).instant("since")
+    assert found.isoformat() == "2026-11-29T06:46:12+00:00"
+
+
 @pytest.mark.parametrize(
     "raw",
     ["2026-11-30T02:40:12", "2026-11-30", "yesterday", "", "2026-13-30T02:40:12Z", "1796006412",
