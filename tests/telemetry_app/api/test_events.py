@@ -26,6 +26,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 DEADLINE_SECONDS = 30
 
 
+@pytest.fixture(autouse=True)
+def _looking_often(monkeypatch) -> None:
+    monkeypatch.setattr(event_hub, "LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(event_hub, "SETTLE_SECONDS", 0.05)
+
+
 @dataclass
 class Stream:
     """One open stream, read event by event."""
@@ -198,6 +204,14 @@ async def test_a_slow_subscriber_is_told_that_it_missed_something(api, writer):
 
 def made_event(number):
     return Event("step", 1_796_000_000.0 + number, f"step run-a {number}", {"step": number}, frozenset([RUN]))
+
+
+@scenario
+async def test_an_event_that_the_past_told_is_left_out_of_the_queue(api, writer):
+    subscriber = the_hub().join(None)
+    the_hub()._publish(made_event(number) for number in range(2))
+    told = {made_event(0).key}
+    assert (await anext(stream._from_queue(subscriber, told))).endswith(b'{"step":1}\n\n')
 
 
 @scenario
