@@ -24,24 +24,33 @@ FROM (
 ) bounds LEFT JOIN telemetry_app_run run ON run.run_id = %(run)s
 """
 # A metric is a number where one op reported it, else [count, min, mean, max, last, last_at]. Arrays compare by their
-# first member, then by the second: so the least value comes with its step, without a sort.
+# first member, then by the second: so the least value comes with its step, without a sort. Each OFFSET 0 keeps what is
+# below it from being evaluated once more for each use above: a large JSON would be unpacked six times.
 _SERIES = """
 SELECT shown / %(width)s, operation, name, sum(count), sum(count * least(greatest(mean, -%(most)s), %(most)s)),
        min(ARRAY[low, shown]), max(ARRAY[high, -shown]), max(ARRAY[shown, newest]),
        (SELECT operations_count FROM telemetry_app_run WHERE run_id = %(run)s)
 FROM (
-    SELECT CASE WHEN step = %(tail)s THEN step - 1 ELSE step END AS shown, operation, wanted.name,
-           metrics -> wanted.name AS value
-    FROM telemetry_app_stepaggregate CROSS JOIN unnest(%(names)s::text[]) AS wanted (name)
-    WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s AND jsonb_exists(metrics, wanted.name)
-) found CROSS JOIN LATERAL (
-    SELECT (value ->> 0)::float8, (value ->> 1)::float8, (value ->> 2)::float8, (value ->> 3)::float8,
-           (value ->> 4)::float8
-    WHERE jsonb_typeof(value) = 'array'
-    UNION ALL
-    SELECT 1, value::float8, value::float8, value::float8, value::float8 WHERE jsonb_typeof(value) = 'number'
-) AS spread (count, low, mean, high, newest)
-WHERE shown BETWEEN %(from)s AND %(to)s
+    SELECT shown, operation, name,
+           CASE WHEN is_spread THEN (value ->> 0)::float8 ELSE 1 END AS count,
+           CASE WHEN is_spread THEN (value ->> 1)::float8 ELSE value::float8 END AS low,
+           CASE WHEN is_spread THEN (value ->> 2)::float8 ELSE value::float8 END AS mean,
+           CASE WHEN is_spread THEN (value ->> 3)::float8 ELSE value::float8 END AS high,
+           CASE WHEN is_spread THEN (value ->> 4)::float8 ELSE value::float8 END AS newest
+    FROM (
+        SELECT CASE WHEN step = %(tail)s THEN step - 1 ELSE step END AS shown, operation, metrics || '{}' AS unpacked
+        FROM telemetry_app_stepaggregate
+        WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s
+        OFFSET 0
+    ) kept CROSS JOIN LATERAL (
+        SELECT wanted.name, unpacked -> wanted.name AS value,
+               jsonb_typeof(unpacked -> wanted.name) = 'array' AS is_spread
+        FROM unnest(%(names)s::text[]) AS wanted (name)
+        OFFSET 0
+    ) found
+    WHERE value IS NOT NULL AND shown BETWEEN %(from)s AND %(to)s
+    OFFSET 0
+) told
 GROUP BY 1, 2, 3
 """
 _PLACES = """
