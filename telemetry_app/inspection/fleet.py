@@ -177,7 +177,7 @@ def _going_on(workers: Iterable[WorkerFact], clock: float) -> list[wire.TurnReco
 def _share_fields(share: GpuShare) -> dict[str, Any]:
     total = share.total_seconds
     by_run = sorted(share.computing_seconds.items(), key=lambda item: (-item[1], item[0] or ""))
-    rest = sum(seconds for _, seconds in by_run[RUNS_SHOWN:])
+    rest = sum((seconds for _, seconds in by_run[RUNS_SHOWN:]), 0.0)
 
     def part(seconds: float) -> dict[str, float | None]:
         return {"seconds": seconds, "share": seconds / total if total else None}
@@ -185,7 +185,7 @@ def _share_fields(share: GpuShare) -> dict[str, Any]:
     return {
         "devices": share.devices,
         "total_seconds": total,
-        "computing": part(sum(share.computing_seconds.values())),
+        "computing": part(sum(share.computing_seconds.values(), 0.0)),
         "switching": part(share.switching_seconds),
         "idle_while_waited": part(share.idle_while_waited_seconds),
         "idle": part(share.idle_seconds),
