@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from telemetry_app.api import filter_sets, fleet_serializers, serializers, work_serializers
+from telemetry_app.api import (
+    filter_sets,
+    fleet_serializers,
+    run_serializers,
+    serializers,
+    work_serializers,
+    worker_serializers,
+)
 from telemetry_app.api.filters import PagedFilters
 from telemetry_app.api.fleet import FleetView
 from telemetry_app.api.metrics import MetricFilters, RunMetricsViewSet
@@ -18,7 +25,7 @@ RUN, WORKER = ("run",), ("worker",)
 describe(
     RunViewSet,
     list=described(
-        serializers.RunsPage,
+        run_serializers.RunsPage,
         summary="Runs, newest activity first.",
         description="Filters come before the page is cut. With `state` the states of the 1,000 most recently active "
         "runs are told live; older ones have the newest snapshot's.",
@@ -26,14 +33,14 @@ describe(
         filters=filter_sets.RunFilters,
     ),
     retrieve=described(
-        serializers.RunDetail,
+        run_serializers.RunDetail,
         summary="All about one run.",
         description="Its state with the evidence, rates, ledger, open requests, workers and coverage.",
         example="runs_read",
         ids=RUN,
     ),
     steps=described(
-        serializers.RunSteps,
+        run_serializers.RunSteps,
         summary="A run's ops grouped by step, newest step last.",
         description="A step ends with its successful `optim_step`. Steps that Redis no longer holds come from history "
         "with the same fields. `fields` keeps only the named paths of each step.",
@@ -78,21 +85,21 @@ describe(
 describe(
     WorkerViewSet,
     list=described(
-        serializers.WorkersPage,
+        worker_serializers.WorkersPage,
         summary="Workers with their health, newest heartbeat first.",
         description="Redis keeps a worker's record for 24 h after its last heartbeat; older ones come from history.",
         example="workers_list",
         filters=filter_sets.WorkerFilters,
     ),
     retrieve=described(
-        serializers.WorkerDetail,
+        worker_serializers.WorkerDetail,
         summary="One worker with its settings, versions, buffer and GPU turns.",
         description="What the worker said of itself with its newest heartbeat.",
         example="workers_read",
         ids=WORKER,
     ),
     events=described(
-        serializers.WorkerEventsPage,
+        worker_serializers.WorkerEventsPage,
         summary="What happened to one worker, newest first.",
         description="Snapshots write events, so one that came and went between two snapshots is not there.",
         example="workers_events",
@@ -104,7 +111,7 @@ describe(
 describe(
     RetentionView,
     get=described(
-        serializers.RetentionAnswer,
+        worker_serializers.RetentionAnswer,
         summary="How long each kind is kept, and what went last.",
         description="The policies, in the order in which they are applied.",
         example="retention_read",
