@@ -29,6 +29,7 @@ from workers_client import wire
 QUEUE_EVENTS = 256  # that wait for one subscriber; what comes while they do is missed, and the subscriber is told
 SETTLE_SECONDS = 0.3  # flushes of several workers come together: they are looked at once
 LOOK_SECONDS = 5.0  # between two looks at states and workers, which also change while nobody flushes
+LOOK_AT_ALL_SECONDS = 30.0
 LATE_SECONDS = 60.0  # a record that comes so long after its op finished is still news
 SEEN_EVENTS = 50_000  # keys remembered, so that nothing is told twice
 RECONNECT_SECONDS = 1.0
@@ -79,11 +80,13 @@ class Hub:
         self._dirty: set[str] = set()
         self._all_dirty = True  # the first look tells what is known already
         self._is_first = True
-        self._horizon = time.time() - LATE_SECONDS
+        self._began_at = time.time()
+        self._horizon = self._began_at - LATE_SECONDS
         self._seen: dict[str, None] = {}
         self._states: dict[str, str] = {}
         self._worker_event_id: int | None = None
-        self._looked_at = 0.0  # monotonic
+        self._looked_at = 0.0  # monotonic, as the next
+        self._looked_at_all = 0.0
 
     def join(self, run: str | None) -> Subscriber:
         """Return a new subscriber; the first one starts the work."""
@@ -107,7 +110,7 @@ class Hub:
         try:
             while True:
                 try:
-                    self._publish(await sync_to_async(self._look, thread_sensitive=False)())
+                    self._publish(await sync_to_async(self._look, thread_sensitive=False)(*self._take()))
                 except Exception:  # the outermost line of a task: subscribers must not lose it
                     logger.exception("events can't be looked for")
                     await asyncio.sleep(RECONNECT_SECONDS)
@@ -137,7 +140,7 @@ class Hub:
                     self._changed.set()
                     async for message in channel.listen():
                         self._note(message.get("data"))
-            except Exception as error:  # the outermost line of a task: Redis may come back, in whatever state
+            except Exception as error:  # noqa: BLE001  # the outermost line of a task: Redis may come back
                 logger.warning("flushes are not heard: %s", type(error).__name__)
             await asyncio.sleep(RECONNECT_SECONDS)
 
@@ -151,11 +154,18 @@ class Hub:
                 self._dirty.add(run)
         self._changed.set()
 
-    # --- One look, in a thread --------------------------------------------------------------------------------
-    def _look(self) -> list[Event]:
-        """Return what is new."""
+    def _take(self) -> tuple[set[str], bool]:
+        """Return the runs to look at, and whether all are: now and then, as a dead connection may bring no message."""
         dirty, self._dirty = self._dirty, set()
-        is_all, self._all_dirty = self._all_dirty, False
+        is_all = self._all_dirty or time.monotonic() - self._looked_at_all >= LOOK_AT_ALL_SECONDS
+        self._all_dirty = False
+        if is_all:
+            self._looked_at_all = time.monotonic()
+        return dirty, is_all
+
+    # --- One look, in a thread --------------------------------------------------------------------------------
+    def _look(self, dirty: set[str], is_all: bool) -> list[Event]:
+        """Return what is new."""
         try:
             found = self._of_records(dirty, is_all=is_all)
             if time.monotonic() - self._looked_at >= LOOK_SECONDS:
@@ -166,9 +176,9 @@ class Hub:
             return []
         finally:
             connections.close_all()  # those of this thread
-        if self._is_first:  # what was known before anyone listened
+        if self._is_first:  # nothing is news that was there before anyone listened
             self._is_first = False
-            return []
+            return [event for event in found if event.kind in ("step", "failure") and event.at >= self._began_at]
         return found
 
     def _of_records(self, dirty: set[str], *, is_all: bool) -> list[Event]:

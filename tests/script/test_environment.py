@@ -61,5 +61,6 @@ def test_a_benchmark_that_is_no_part_is_refused():
     done = subprocess.run([sys.executable, "script/benchmark", "nothing"], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == (
-        "script/benchmark: 'nothing' is no part; the parts are recording, soak, ingest, answers, history, subscribers.\n"
+        "script/benchmark: 'nothing' is no part; "
+        "the parts are recording, soak, ingest, answers, history, subscribers.\n"
     )

@@ -247,6 +247,25 @@ async def test_the_last_subscriber_ends_the_work(api, writer):
     assert task.done()
 
 
+def test_what_happened_while_redis_was_out_is_pushed_behind_it(api, writer, redis_out, point_site_at, redis_url):
+    @scenario
+    async def outage(api, writer):
+        reader = await opened(api)
+        await asyncio.sleep(0.5)
+        assert the_hub()._is_first  # nothing could be looked at
+        flush(writer, *step_of_ops(0, at=time.time()))
+        point_site_at(redis_url)
+        assert (await reader.read("step"))[1]["step"] == 0
+        point_site_at("unix:///nowhere.sock?db=0")
+        writer.client.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+        await asyncio.sleep(0.5)
+        flush(writer, *step_of_ops(1, at=time.time()))
+        point_site_at(redis_url)
+        assert (await reader.read("step"))[1]["step"] == 1
+
+    outage(api, writer)
+
+
 @scenario
 async def test_a_malformed_message_stops_nothing(api, writer):
     reader = await opened(api)
