@@ -19,6 +19,7 @@ from telemetry_app.run_state import (
     expectation,
 )
 from workers_client import wire
+from workers_client.wire_values import LAST_INSTANT
 from workers_client.wire_worker import OutstandingWork
 
 _GONE = (Health.LOST, Health.EXITED)
@@ -120,7 +121,7 @@ def _entry(
 ) -> OpenRequests:
     expected = expectation(work.operation, facts)
     # Ages are told on one clock: Redis's, to which the worker knows its distance.
-    oldest_at = None if work.oldest_at is None else work.oldest_at - (worker.record.clock_offset_seconds or 0.0)
+    oldest_at = None if work.oldest_at is None else _on_redis_clock(work.oldest_at, worker)
     is_gone = worker.health in _GONE
     is_overdue = oldest_at is not None and facts.now - oldest_at > expected.limit_seconds
     return OpenRequests(
@@ -137,6 +138,11 @@ def _entry(
         why=_why(facts, worker, oldest_at, expected),
         expected=expected,
     )
+
+
+def _on_redis_clock(at: float, worker: WorkerFact) -> float:
+    """Bring an instant of a worker to Redis's clock, within what can be written as a time."""
+    return min(max(0.0, at - (worker.record.clock_offset_seconds or 0.0)), LAST_INSTANT)
 
 
 def _why(facts: RunFacts, worker: WorkerFact, oldest_at: float | None, expected: Expectation) -> str:

@@ -140,6 +140,22 @@ def test_the_runs_own_history_counts_where_redis_has_lost_it(api, writer, now):
     assert (entry["stuck"], entry["expectation"]["records_count"]) == (False, 31)
 
 
+@BOTH
+@pytest.mark.parametrize("offset_seconds", [-86_400.0, 86_400.0, 1e300])
+def test_ages_by_a_wrong_clock_can_be_told(api, writer, now, path, offset_seconds):
+    writer.operations(op(at=now))
+    last = 253_402_300_799.0
+    writer.workers(
+        worker("t-1", at=last, outstanding=(held("q1", oldest_at=last),), clock_offset_seconds=offset_seconds),
+        worker("t-2", at=now, outstanding=(held("q2", oldest_at=1.0),), clock_offset_seconds=offset_seconds),
+    )
+    assert api.answer(path)["count"] == 2
+    take_snapshot()
+    writer.client.flushdb()
+    writer.operations(op(at=now))
+    assert api.answer(path)["count"] == 2
+
+
 # --- Pages ----------------------------------------------------------------------------------------------------
 @BOTH
 def test_pages_show_each_entry_once_though_all_are_as_old(api, writer, now, path):
