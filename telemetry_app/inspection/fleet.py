@@ -141,7 +141,9 @@ def _stuck(requests: EveryOpenRequest) -> dict[str, Any]:
 def _gpu(holders: Holders, clock: float) -> dict[str, Any]:
     live = new_turns() if holders.live is not None else None
     start = clock - SPAN_SECONDS
-    stored = _or([], holders, lambda: stored_turns_between(start, clock, limit=MOST_TURNS + 1))
+    # Redis keeps the names of workloads for days: none that had a turn within the hour is missing.
+    known = live.workloads if live else ()
+    stored = _or([], holders, lambda: stored_turns_between(start, clock, limit=MOST_TURNS + 1, workloads=known))
     is_capped = len(stored) > MOST_TURNS
     if is_capped:  # all turns are known from the end of the oldest one on
         start = max(start, min(turn.at for turn in stored))

@@ -67,9 +67,15 @@ def turn_of(row: Turn) -> wire.TurnRecord:
     )
 
 
-def stored_turns_between(start: float, end: float, *, limit: int) -> list[wire.TurnRecord]:
-    """Return the newest stored turns that ended after `start` and began before `end` (unix seconds)."""
+def stored_turns_between(
+    start: float, end: float, *, limit: int, workloads: Sequence[str] = ()
+) -> list[wire.TurnRecord]:
+    """Return the newest stored turns that ended after `start` and began before `end` (unix seconds).
+
+    Where the workloads are known an index serves each of them; else the days are read.
+    """
     rows = Turn.objects.filter(at__gt=from_unix(start), started_at__lt=from_unix(end))
+    rows = rows.filter(workload__in=workloads) if workloads else rows
     return history(lambda: [turn_of(row) for row in rows.order_by("-at")[:limit]])
 
 

@@ -24,6 +24,7 @@ from telemetry_app.models import Turn
 from telemetry_app.run_state import WorkerFact
 from workers_client import wire
 
+HOLDING_SECONDS = 86_400.0  # of a longer wait the end is looked at: one from 1970 must not read all there is
 HOLDING_TURNS = 5_000  # newest stored turns that are looked at for who held the device
 
 Position = tuple[datetime, str, str]  # end, identity and workload of the last turn of a page
@@ -135,7 +136,8 @@ def _others(page: Sequence[wire.TurnRecord], live: LiveTurns) -> list[wire.TurnR
     waits = [(turn.requested_at, turn.started_at) for turn in page if turn.requested_at is not None]
     if not waits or not live.has_history:
         return live.records
-    start, end = min(start for start, _ in waits), max(end for _, end in waits)
+    end = max(end for _, end in waits)
+    start = max(min(start for start, _ in waits), min(end for _, end in waits) - HOLDING_SECONDS)
     try:
         return [*stored_turns_between(start, end, limit=HOLDING_TURNS), *live.records]
     except HistoryUnavailableError:
