@@ -1,7 +1,10 @@
 """Answers that a caller has already, and compressed ones: `ETag`, `If-None-Match`, `Accept-Encoding`.
 
 A tag names what is in an answer but for the instant it speaks of. It is weak: compressed or not, the content is the
-same. Answers hold no secrets that a caller's own text could be compressed together with (BREACH): no CSRF tokens, no
+same. Of a run's records it has a second part for those who ask with a tag, which names the version of the records: the
+next time nothing needs to be read. Who never sends a tag pays nothing for that.
+
+Answers hold no secrets that a caller's own text could be compressed together with (BREACH): no CSRF tokens, no
 cookies, no API tokens.
 """
 
@@ -35,18 +38,19 @@ def unless_known(view: View) -> View:
 
     @wraps(view)
     def answer(self: Any, request: Request, run: str) -> HttpResponseBase:
-        version = run_version(run)
-        if version is None:  # one of the sources is out, or there is no such run
+        is_table = request.accepted_renderer.format != "json"  # it is streamed, so its content has no tag
+        known = _known_tags(request)
+        version = run_version(run) if known or is_table else None
+        if version is None:  # nobody asked, one of the sources is out, or there is no such run
             return view(self, request, run)
-        renderer = request.accepted_renderer.format
-        tag = _tag("v", f"{request.get_full_path()}\n{renderer}\n{version}".encode())
-        if _has(request, tag):
-            response: HttpResponseBase = Response(status=304)
-        else:
-            response = view(self, request, run)
-        if response.status_code in (200, 304):
-            response.headers["ETag"] = tag
+        mark = _digest(f"{request.get_full_path()}\n{request.accepted_renderer.format}\n{version}".encode())
+        same = [tag for tag in known if _parts(tag)[1] == mark]
+        response: HttpResponseBase = Response(status=304) if same else view(self, request, run)
+        if same or (is_table and response.status_code == 200):
+            response.headers["ETag"] = same[0] if same else _tag("", mark)
             _never_share(response)
+        elif response.status_code == 200:
+            response.headers["ETag"] = _tag("", mark)  # to which its content comes when it is encoded
         return response
 
     return answer
@@ -57,9 +61,10 @@ def finish(content: bytes, data: Any, request: HttpRequest | Request | None, res
     if request is None or request.method not in ("GET", "HEAD") or response.status_code != 200:
         return content
     _never_share(response)
-    tag = response.headers.get("ETag") or _tag("c", _but_for_its_instant(content, data))
-    response.headers["ETag"] = tag
-    if _has(request, tag):
+    digest = _digest(_but_for_its_instant(content, data))
+    response.headers["ETag"] = _tag(digest, _parts(response.headers.get("ETag", ""))[1])
+    known = _known_tags(request)
+    if "*" in known or any(_parts(tag)[0] == digest for tag in known):
         response.status_code = 304
         return b""
     if len(content) < SMALLEST_COMPRESSED or not takes_gzip(request):
@@ -86,13 +91,22 @@ def compressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def _tag(kind: str, content: bytes) -> str:
-    return f'W/"{kind}{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
-def _has(request: HttpRequest | Request, tag: str) -> bool:
-    known = parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
-    return "*" in known or tag.removeprefix("W/") in (each.removeprefix("W/") for each in known)
+def _tag(content: str, version: str) -> str:
+    return f'W/"{content}{"-" if version else ""}{version}"'
+
+
+def _parts(tag: str) -> tuple[str, str]:
+    """Return what a tag says of the content and of the version, each empty where it says nothing."""
+    content, _, version = tag.removeprefix("W/").strip('"').partition("-")
+    return content, version
+
+
+def _known_tags(request: HttpRequest | Request) -> list[str]:
+    return parse_etags(request.META.get("HTTP_IF_NONE_MATCH", ""))
 
 
 def _but_for_its_instant(content: bytes, data: Any) -> bytes:
