@@ -163,9 +163,9 @@ def ask_everything(caller: Any, *runs: str) -> None:
 @given(contents=redis_contents(), is_stored=st.booleans())
 @settings(
     max_examples=20,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes: each example asks everything suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow,
-                                            HealthCheck.data_too_large, HealthCheck.large_base_example],
-)  # fmt: skip
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes: each example asks everything
+    suppress_health_check=list(HealthCheck),
+)
 def test_no_content_of_redis_makes_a_fault(caller, contents, is_stored):
     put(caller.redis, contents)
     with transaction.atomic():
