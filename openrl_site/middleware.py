@@ -77,6 +77,8 @@ def _refusal(request: HttpRequest) -> HttpResponseBase | None:
     if query.count("&") >= PARAMETERS_LIMIT:
         return _error(400, "too_many", f"The query must have at most {PARAMETERS_LIMIT} parameters.")
     headers = sum(len(name) + len(value) for name, value in request.META.items() if name.startswith("HTTP_"))
+    if not request.path.startswith(API) and ("\x00" in request.path or "%00" in query):
+        return _error(400, "bad_request", "No path and no parameter may have a NUL.")  # PostgreSQL can't compare one
     if headers > HEADERS_LIMIT_BYTES:
         return _error(431, "too_long", f"The headers must have at most {HEADERS_LIMIT_BYTES:,} bytes.")
     return None
