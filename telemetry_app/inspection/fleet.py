@@ -88,7 +88,10 @@ def _runs(requests: EveryOpenRequest) -> dict[str, Any]:
     """Count runs by state: told live of those that were looked at, by the newest snapshot of all others."""
     states = {
         run_id: state_of_run(
-            run, requests.holders.workers, expected_seconds=requests.expected_seconds, now=requests.holders.now
+            run,
+            requests.holders.of_run(run_id),
+            expected_seconds=requests.expected_seconds,
+            now=requests.holders.now,
         ).state
         for run_id, run in requests.live.items()
         if run.exists

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from django.db.models import F
@@ -45,7 +46,7 @@ class RequestsPage:
     requests_count: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Holders:
     """Workers of both sources with their health, and the clock (unix seconds) on which it is told."""
 
@@ -54,6 +55,24 @@ class Holders:
     has_history: bool = True
     stored_ids: frozenset[str] = frozenset()
     now: float = 0.0
+
+    @cached_property
+    def _by_run(self) -> dict[str, list[WorkerFact]]:
+        found: dict[str, list[WorkerFact]] = {}
+        for worker in self.workers:
+            for run_id in {*worker.record.runs, *(work.run_id for work in worker.record.outstanding)}:
+                found.setdefault(run_id, []).append(worker)
+        return found
+
+    @cached_property
+    def _in_turn(self) -> list[WorkerFact]:
+        return [worker for worker in self.workers if worker.record.turn is not None]
+
+    def of_run(self, run_id: str) -> list[WorkerFact]:
+        """Return the workers that have to do with a run: they name it, hold requests of it, or hold a GPU."""
+        own = self._by_run.get(run_id, [])
+        known = {worker.record.worker for worker in own}
+        return [*own, *(worker for worker in self._in_turn if worker.record.worker not in known)]
 
     def has_stored(self, entries: Iterable[OpenRequests]) -> bool:
         """Return whether an entry is told by a worker that history alone knows."""
@@ -73,8 +92,7 @@ def run_requests(
     holders = _holders(now=clock, of_run=sources.run_id, is_live=sources.live is not None)
     sources.has_history &= holders.has_history
     operations = _operations(sources)
-    expected = seconds_by_operation([*operations, *_operations_anywhere(sources)])
-    entries = _of_run(sources, holders, operations, expected)
+    entries = _of_run(sources, holders, operations, _typical([*operations, *_operations_anywhere(sources)]))
     coverage = run_coverage(
         sources,
         holders.live.records.values() if holders.live else (),
@@ -138,16 +156,31 @@ def every_open_request(*, now: float) -> EveryOpenRequest:
     live = _live_runs(holders, run_ids)
     by_run = _operations_by_run(holders, live, run_ids)
     compared = list(dict.fromkeys([*list(index or ())[:COMPARED_RUNS], *run_ids]))[:COMPARED_RUNS]
-    expected = seconds_by_operation(record for run_id in compared for record in by_run.get(run_id, ()))
+    typical = _typical(record for run_id in compared for record in by_run.get(run_id, ()))
     entries = [
         entry
         for run_id in run_ids
         for entry in _of_run(
-            RunSources(run_id, live.get(run_id), rows.get(run_id)), holders, by_run.get(run_id, ()), expected
+            RunSources(run_id, live.get(run_id), rows.get(run_id)), holders, by_run.get(run_id, ()), typical
         )
     ]
-    typical = {name: percentile_95(seconds) or 0.0 for name, seconds in expected.items()}
-    return EveryOpenRequest(entries, holders, snapshot_at, live, typical)
+    return EveryOpenRequest(entries, holders, snapshot_at, live, typical.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """The 95th percentile of each op's seconds anywhere, and of how many records."""
+
+    seconds: dict[str, float]
+    counts: dict[str, int]
+
+
+def _typical(records: Iterable[wire.OpRecord]) -> Typical:
+    found = seconds_by_operation(records)
+    return Typical(
+        {name: percentile_95(seconds) or 0.0 for name, seconds in found.items()},
+        {name: len(seconds) for name, seconds in found.items()},
+    )
 
 
 # --- One run --------------------------------------------------------------------------------------------------
@@ -155,7 +188,7 @@ def _of_run(
     sources: RunSources,
     holders: Holders,
     operations: Sequence[wire.OpRecord],
-    expected: Mapping[str, list[float]],
+    typical: Typical,
 ) -> list[OpenRequests]:
     totals = sources.ledger_totals
     live, row = sources.live, sources.row
@@ -166,9 +199,9 @@ def _of_run(
         last_activity_at=max((at for at in activity if at is not None), default=None),
         ledger=live.ledger if live else Ledger(),
         operations=operations,
-        workers=holders.workers,
-        expected_seconds={name: percentile_95(seconds) or 0.0 for name, seconds in expected.items()},
-        expected_from={name: len(seconds) for name, seconds in expected.items()},
+        workers=holders.of_run(sources.run_id),
+        expected_seconds=typical.seconds,
+        expected_from=typical.counts,
     )
     outstanding = max(0, totals.get("enqueued", 0) - totals.get("answered", 0))
     return open_requests(facts, outstanding_count=outstanding)
