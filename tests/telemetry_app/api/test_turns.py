@@ -109,12 +109,13 @@ def test_many_turns_behind_the_snapshot_are_all_told(api, writer, now):
 
 def test_turns_stay_though_redis_came_back_empty(api, writer, now):
     writer.operations(op(at=now - 60))
-    writer.turns(own_turn(now - 50, id="a:1"))
+    writer.turns(own_turn(now - 50, id="a:1"), own_turn(now - 49, id="a:2"))
     take_snapshot()
     writer.client.flushdb()
     writer.operations(op(at=now - 10))
-    writer.turns(own_turn(now - 50, id="a:1"), own_turn(now - 9, id="a:2"))
-    assert ids(api.answer(PATH)) == ["a:2", "a:1"]
+    writer.turns(own_turn(now - 50, id="a:1"), own_turn(now - 9, id="a:3"))
+    answer = api.answer(PATH)
+    assert (ids(answer), answer["total_matching"]) == (["a:3", "a:2", "a:1"], 3)
 
 
 def test_pages_show_each_turn_once_though_all_ended_at_once(api, writer, now):
