@@ -51,7 +51,7 @@ def test_generated_requests_are_answered_as_documented(client: Client, token: st
     operation = OPERATIONS[path]
     responses = DOCUMENT["paths"][path]["get"]["responses"]
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy(), is_known=st.booleans())
     def check(case: Any, is_known: bool) -> None:
         if is_known and "run" in (case.path_parameters or {}):
