@@ -5,6 +5,7 @@ COPY itself has no ON CONFLICT, and `bulk_create` is several times slower (`docs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -48,9 +49,7 @@ class Table:
     @property
     def types(self) -> list[str]:
         """The columns' types in PostgreSQL, as binary COPY needs them: it converts nothing."""
-        fields = (self.model._meta.get_field(name.removesuffix("_id")) if name == "run_id" else
-                  self.model._meta.get_field(name) for name in self.columns)  # fmt: skip
-        return [_type_of(field) for field in fields]
+        return [_type_of(self.model._meta.get_field(name)) for name in self.columns]
 
 
 def insert_once(table: Table, rows: Sequence[tuple[Any, ...]], *, are_new: bool = False) -> Inserted:
@@ -138,8 +137,6 @@ class _Jsonb(Dumper):
 
 
 def _type_of(field: Any) -> str:
-    kind = field.db_type(connection).split("(")[0]
-    if kind.endswith("[]") or hasattr(field, "base_field"):
-        return "varchar[]"
+    kind = re.sub(r"\(\d+\)", "", field.db_type(connection))
     names = {"timestamp with time zone": "timestamptz", "double precision": "float8", "bigint": "int8"}
-    return str(names.get(kind, kind))
+    return names.get(kind, kind)

@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 QUIET_SECONDS = 120.0
 SETTLED_STATES = ("idle", "finished")  # only new activity changes them
 RUNS_PER_PART = 10  # taken by one task, and read from Redis in one round trip
+EXPECTED_FROM_RUNS = 50  # newest runs that tell how long an op takes anywhere
 _UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)  # what one run's or workload's content can raise
 
 T = TypeVar("T")
@@ -42,10 +43,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Runs and workloads that one task takes."""
+    """Runs and workloads that one task takes, and how long each op takes anywhere, in seconds."""
 
-    run_ids: tuple[str, ...] = ()
-    workloads: tuple[str, ...] = ()
+    run_ids: Sequence[str] = ()
+    workloads: Sequence[str] = ()
+    expected_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -140,11 +142,14 @@ def _plan(now: datetime, *, is_now: bool) -> tuple[list[Part], int]:
     index = readers.read_run_index()
     index |= readers.read_unlisted_runs(index)
     _age_states(index, known_workers(workers, clock), now)
-    runs = [Part(run_ids=chunk) for chunk in _chunks(_active_runs(index, now))]
-    turns = [Part(workloads=chunk) for chunk in _chunks(readers.read_workload_index())]
+    runs, turns = _chunks(_active_runs(index, now)), _chunks(readers.read_workload_index())
+    expected = typical_seconds(
+        readers.read_runs(list(index)[:EXPECTED_FROM_RUNS], newest=readers.SUMMARY_RECORDS).values()
+    )
     if len(runs) == len(turns) == 1:
-        return [Part(runs[0].run_ids, turns[0].workloads)], workers.malformed_count
-    return runs + turns, workers.malformed_count
+        return [Part(runs[0], turns[0], expected)], workers.malformed_count
+    parts = [Part(run_ids=chunk, expected_seconds=expected) for chunk in runs]
+    return [*parts, *(Part(workloads=chunk) for chunk in turns)], workers.malformed_count
 
 
 def _clock(workers: readers.LiveWorkers, now: datetime, *, is_now: bool) -> float:
@@ -152,9 +157,9 @@ def _clock(workers: readers.LiveWorkers, now: datetime, *, is_now: bool) -> floa
     return workers.redis_time if is_now and workers.redis_time else now.timestamp()
 
 
-def _chunks(names: Iterable[str]) -> list[tuple[str, ...]]:
+def _chunks(names: Iterable[str]) -> list[list[str]]:
     ordered = list(names)
-    return [tuple(ordered[start : start + RUNS_PER_PART]) for start in range(0, len(ordered), RUNS_PER_PART)]
+    return [ordered[start : start + RUNS_PER_PART] for start in range(0, len(ordered), RUNS_PER_PART)]
 
 
 def _active_runs(index: Mapping[str, float], now: datetime) -> list[str]:
@@ -183,13 +188,10 @@ def _age_states(index: Mapping[str, float], workers: Sequence[WorkerFact], now: 
 def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> None:
     workers = readers.read_workers()
     facts = known_workers(workers, _clock(workers, now, is_now=is_now))
-    for run_ids in _chunks(part.run_ids):
-        live_runs = readers.read_runs(run_ids, newest=readers.SUMMARY_RECORDS)
-        expected = typical_seconds(live_runs.values())
-        for run_id, live in live_runs.items():
-            verdict = state_of_run(live, facts, expected_seconds=expected, now=now.timestamp())
-            taken = _bounded(run_id, summary, partial(take_run, live, verdict, now))
-            summary.runs_count += taken is not None
+    for run_id, live in readers.read_runs(part.run_ids, newest=readers.SUMMARY_RECORDS).items():
+        verdict = state_of_run(live, facts, expected_seconds=part.expected_seconds, now=now.timestamp())
+        taken = _bounded(run_id, summary, partial(take_run, live, verdict, now))
+        summary.runs_count += taken is not None
     for workload in part.workloads:
         _bounded(workload, summary, partial(take_turns, workload, now))
 

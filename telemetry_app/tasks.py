@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import asdict
 from typing import Any
 
 from celery import shared_task
@@ -33,15 +34,14 @@ def snapshot() -> dict[str, Any]:
 
     An outage of Redis is logged in one line: the next snapshot takes all.
     """
-    interval_seconds = snapshot_interval_seconds()
-    until = time.time() + interval_seconds
+    until = time.time() + snapshot_interval_seconds()
     try:
         execution, parts = begin()
         if len(parts) == 1:
             _take(execution.pk, parts[0], until=until)
         else:
             for part in parts:
-                _send(execution.pk, part, until=until, expires=max(PART_EXPIRES_SECONDS, interval_seconds))
+                _send(execution.pk, part, until=until)
     except LiveDataUnavailableError as error:
         logger.warning("snapshot left out: %s", error)
         return {}
@@ -50,26 +50,26 @@ def snapshot() -> dict[str, Any]:
 
 
 @shared_task(name=SNAPSHOT_PART_TASK, acks_late=True, soft_time_limit=30, time_limit=40)
-def snapshot_part(execution_id: int | None, run_ids: list[str], workloads: list[str], until: float) -> None:
+def snapshot_part(execution_id: int | None, part: dict[str, Any], until: float) -> None:
     """Take runs and workloads; those whose lists would overflow before the next snapshot, at `until`, again."""
     try:
-        _take(execution_id, Part(tuple(run_ids), tuple(workloads)), until=until)
+        _take(execution_id, Part(**part), until=until)
     except LiveDataUnavailableError as error:
         logger.warning("part of a snapshot left out: %s", error)
 
 
 def _take(execution_id: int | None, part: Part, *, until: float) -> None:
-    summary = take_part(execution_id, part)
-    for name, seconds in summary.hurried.items():
+    for name, seconds in take_part(execution_id, part).hurried.items():
         countdown = max(LEAST_HURRY_SECONDS, seconds)
         if time.time() + countdown < until:
-            again = Part(run_ids=(name,)) if name in part.run_ids else Part(workloads=(name,))
-            _send(None, again, until=until, countdown=countdown, expires=until - time.time())
+            again = Part([name], [], part.expected_seconds) if name in part.run_ids else Part(workloads=[name])
+            _send(None, again, until=until, countdown=countdown)
 
 
-def _send(execution_id: int | None, part: Part, *, until: float, expires: float, countdown: float = 0.0) -> None:
-    arguments = (execution_id, list(part.run_ids), list(part.workloads), until)
-    snapshot_part.apply_async(args=arguments, countdown=countdown, expires=expires)
+def _send(execution_id: int | None, part: Part, *, until: float, countdown: float = 0.0) -> None:
+    """Leave a part to another task, which is worth nothing once the next snapshot has begun, or a minute late."""
+    expires = until - time.time() if countdown else max(PART_EXPIRES_SECONDS, until - time.time())
+    snapshot_part.apply_async(args=(execution_id, asdict(part), until), countdown=countdown, expires=expires)
 
 
 @shared_task(name=RETENTION_TASK, acks_late=True, soft_time_limit=35, time_limit=40)

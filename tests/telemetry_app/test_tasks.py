@@ -10,8 +10,9 @@ import pytest
 from django_celery_beat.models import PeriodicTask
 
 from telemetry_app import tasks
-from telemetry_app.models import Execution, Operation
-from tests.support.records import op
+from telemetry_app.models import Execution, Operation, Run
+from tests.support.records import op, worker
+from workers_client.wire_worker import OutstandingWork
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +39,7 @@ def many_runs(writer, count, *, at):
 def test_many_runs_are_left_to_tasks_on_any_worker_and_the_last_one_finishes(writer, queued):
     many_runs(writer, 25, at=time.time())
     assert tasks.snapshot()["rows_written"] == 0
-    assert [len(arguments[1]) for arguments, _ in queued] == [10, 10, 5]
+    assert [len(arguments[1]["run_ids"]) for arguments, _ in queued] == [10, 10, 5]
     assert all(options["expires"] >= tasks.PART_EXPIRES_SECONDS for _, options in queued)
     for arguments, _ in reversed(queued):
         execution = Execution.objects.get()
@@ -48,6 +49,24 @@ def test_many_runs_are_left_to_tasks_on_any_worker_and_the_last_one_finishes(wri
     assert (execution.parts_open, execution.rows_written, execution.runs_count) == (0, 25, 25)
     assert execution.finished_at is not None
     assert Operation.objects.count() == 25
+
+
+def test_a_run_without_records_is_judged_by_what_ops_take_in_runs_of_other_parts(writer, queued):
+    now = time.time()
+    for number in range(20):
+        slow = op(at=now - number, id=f"w:{number + 1}", run_id=f"run-{number:02}", elapsed_seconds=60.0)
+        writer.operations(slow)
+    work = OutstandingWork(
+        run_id="young", operation="forward_backward", count=1, oldest_at=now - 100, request_ids=("r",)
+    )
+    writer.workers(worker(at=now, runs=("young",), outstanding=(work,)))
+    writer.ledger("young", enqueued=1, popped=1)
+    writer.active("young", now - 100)
+    tasks.snapshot()
+    assert queued[-1][0][1]["run_ids"] == ["young"]
+    for arguments, _ in queued:
+        tasks.snapshot_part(*arguments)
+    assert Run.objects.get(run_id="young").state != "stuck"  # it would be after 60 s, and is after 300
 
 
 def test_a_part_that_is_delivered_twice_does_no_harm(writer, queued):
@@ -84,8 +103,8 @@ def test_a_run_whose_list_would_overflow_before_the_next_snapshot_is_taken_again
     writer.operations(*[op(at=now - 4 + number / 250, id=f"w:{number + 1}") for number in range(1_000)])
     tasks.snapshot()
     [(arguments, options)] = queued
-    execution_id, run_ids, workloads, until = arguments
-    assert (execution_id, run_ids, workloads) == (None, ["run-a"], [])
+    execution_id, part, until = arguments
+    assert (execution_id, part["run_ids"], part["workloads"]) == (None, ["run-a"], [])
     assert 3 < options["countdown"] < 5  # 250 records a second fill half of 2,000 in 4 s
     assert now + 55 < until < now + 65
     tasks.snapshot_part(*arguments)
