@@ -57,7 +57,7 @@ def site_programs(address: Address) -> list[Program]:
     )
     return [
         Program("web", (sys.executable, *web)),
-        Program("worker", (sys.executable, *celery, *worker, "--without-gossip", "--without-mingle")),
+        Program("worker", (sys.executable, *celery, *worker)),
         Program("beat", (sys.executable, *celery, "beat", "--pidfile=", "--loglevel", "WARNING")),
     ]
 
