@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,9 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from telemetry_app import locks, readers, run_snapshot
 from telemetry_app.exceptions import LiveDataUnavailableError
-from telemetry_app.models import Execution, Gap, ListCursor, Operation, Run, Sample, Turn, Worker
-from telemetry_app.partitions import existing_days
-from telemetry_app.snapshots import take_snapshot
+from telemetry_app.models import Execution, ListCursor, Operation, Run, Sample, Turn, Worker
 from tests.support.records import (
     RUN,
     START,
@@ -24,21 +23,13 @@ from tests.support.records import (
     turn,
     worker,
 )
+from tests.support.snapshots import snapshot, stored_ids
 from workers_client import wire
 from workers_client.codec import encode_object
 from workers_client.wire import OPTIM_STEP, TurnOp
-from workers_client.wire_worker import CurrentTurn, OutstandingWork
+from workers_client.wire_worker import CurrentTurn
 
 pytestmark = pytest.mark.django_db
-
-
-def snapshot(*, after_seconds=10.0):
-    """Take a snapshot at an instant behind `START`."""
-    return take_snapshot(now=datetime.fromtimestamp(START + after_seconds, UTC))
-
-
-def stored_ids():
-    return sorted(Operation.objects.values_list("record_id", flat=True))
 
 
 # --- What is stored -------------------------------------------------------------------------------------------
@@ -333,207 +324,6 @@ def test_an_outage_in_the_middle_keeps_the_runs_taken_before(writer, monkeypatch
     assert stored_ids() == ["a:1", "b:1"]
 
 
-# --- What is missing, malformed or implausible ----------------------------------------------------------------
-def test_records_that_the_ledger_counts_and_nobody_holds_are_missing(writer):
-    writer.operations(*step_of_ops(0, at=START))
-    writer.ledger(enqueued=9, answered=9, recorded=7)
-    snapshot()
-    assert Run.objects.get().missing_records == 5
-
-
-def test_without_a_count_of_records_each_answered_request_is_one(writer):
-    writer.operations(*step_of_ops(0, at=START))
-    writer.ledger(enqueued=9, answered=6)
-    snapshot()
-    assert Run.objects.get().missing_records == 4
-
-
-def test_records_that_were_trimmed_between_two_snapshots_are_missing(writer):
-    writer.operations(*step_of_ops(0, at=START))
-    writer.ledger(recorded=2)
-    snapshot()
-    writer.client.delete(wire.operations_key(RUN))
-    writer.operations(*step_of_ops(5, at=START + 15))
-    writer.ledger(recorded=12)
-    snapshot(after_seconds=20)
-    assert Run.objects.get().missing_records == 8
-
-
-def test_more_records_than_the_ledger_counts_are_nothing_missing(writer):
-    writer.operations(*step_of_ops(0, at=START))
-    writer.ledger(answered=1)
-    snapshot()
-    assert Run.objects.get().missing_records == 0
-
-
-def test_a_malformed_record_is_counted_once_and_is_not_missing(writer):
-    writer.operations(op(at=START))
-    writer.raw_operations(RUN, "nonsense", active_at=START)
-    writer.ledger(recorded=2)
-    for number in range(3):
-        snapshot(after_seconds=10 + number)
-    run = Run.objects.get()
-    assert (run.malformed_count, run.missing_records) == (1, 0)
-
-
-def test_malformed_records_among_good_ones_are_counted_once_each(writer):
-    for number in range(3):
-        writer.raw_operations(RUN, "nonsense", "[]", active_at=START + number)
-        snapshot(after_seconds=10 + number)
-        writer.operations(op(at=START + number))
-        snapshot(after_seconds=10 + number)
-        writer.client.rpush(wire.samples_key(RUN), "nonsense")
-    snapshot(after_seconds=20)
-    assert Run.objects.get().malformed_count == 9
-
-
-def test_a_list_of_another_redis_type_is_counted_once(writer):
-    writer.client.set(wire.operations_key(RUN), "no list")
-    writer.active(RUN, START)
-    for number in range(3):
-        snapshot(after_seconds=10 + number)
-    assert Run.objects.get().malformed_count == 1
-
-
-# --- Wrong clocks ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("days", [-401, 2, 365 * 14, 365 * 5_000])
-def test_a_record_of_a_wrong_clock_is_stored_by_its_receipt_time_and_flagged(writer, days):
-    at = START + days * 86_400
-    writer.operations(op(at=START, id="w:1"), op(at=at, id="w:2", started_at=at - 3, elapsed_seconds=3.0))
-    writer.active(RUN, START)
-    days_before = existing_days(Operation._meta.db_table)
-    snapshot()
-    right, wrong = Operation.objects.order_by("record_id")
-    assert right.reported_at is None
-    assert (wrong.at.timestamp(), wrong.started_at.timestamp()) == (START + 10, START + 7)
-    assert wrong.reported_at.timestamp() == at
-    assert wrong.queue_seconds is None
-    assert Run.objects.get().malformed_count == 0
-    assert len(existing_days(Operation._meta.db_table) - days_before) <= 9
-
-
-def test_a_record_of_a_wrong_clock_is_stored_once_whenever_it_is_told_again(writer):
-    record = op(at=START + 365 * 14 * 86_400, id="w:1")
-    writer.client.rpush(wire.operations_key(RUN), wire.encode(record))
-    writer.active(RUN, START)
-    snapshot()
-    writer.client.rpush(wire.operations_key(RUN), wire.encode(op(at=START + 5, id="w:2")), wire.encode(record))
-    snapshot(after_seconds=20)
-    writer.client.flushdb()  # a Redis that came back empty, two days later
-    writer.client.rpush(wire.operations_key(RUN), wire.encode(record))
-    writer.active(RUN, START + 2 * 86_400)
-    snapshot(after_seconds=2 * 86_400)
-    assert stored_ids() == ["w:1", "w:2"]
-    assert Run.objects.get().operations_count == 2
-
-
-def test_a_sample_and_a_turn_of_a_wrong_clock_are_flagged_too(writer):
-    future = START + 365 * 14 * 86_400
-    writer.samples(sample_group(at=future, count=7))
-    writer.turns(turn(at=future))
-    writer.active(RUN, START)
-    snapshot()
-    assert Sample.objects.get().reported_at.timestamp() == future
-    assert Turn.objects.get().reported_at.timestamp() == future
-    assert Turn.objects.get().at.timestamp() == START + 10
-
-
-def test_a_record_behind_one_of_a_wrong_clock_is_taken(writer):
-    writer.client.rpush(wire.operations_key(RUN), wire.encode(op(at=START + 99 * 86_400, id="w:1")))
-    writer.active(RUN, START)
-    snapshot()
-    writer.operations(op(at=START + 15, id="w:2"))
-    snapshot(after_seconds=20)
-    assert stored_ids() == ["w:1", "w:2"]
-
-
-# --- The same identity, other content -------------------------------------------------------------------------
-def test_a_record_told_again_with_other_content_is_a_conflict_and_the_first_stays(writer):
-    writer.operations(op(at=START, id="w:1", elapsed_seconds=1.0))
-    snapshot()
-    writer.operations(op(at=START, id="w:1", elapsed_seconds=9.0), op(at=START + 12, id="w:2"))
-    snapshot(after_seconds=20)
-    assert Operation.objects.get(record_id="w:1").elapsed_seconds == 1.0
-    run = Run.objects.get()
-    assert (run.operations_count, run.conflicts_count) == (2, 1)
-
-
-def test_a_record_told_again_as_it_was_is_no_conflict(writer):
-    writer.operations(op(at=START, id="w:1"))
-    snapshot()
-    writer.client.flushdb()
-    writer.operations(op(at=START, id="w:1"), op(at=START + 12, id="w:2"))
-    snapshot(after_seconds=20)
-    assert Run.objects.get().conflicts_count == 0
-
-
-# --- Gaps -----------------------------------------------------------------------------------------------------
-def test_records_that_left_redis_untaken_leave_a_gap_with_its_span_and_count(writer):
-    writer.operations(op(at=START, id="w:1"))
-    writer.ledger(recorded=1)
-    snapshot()
-    writer.client.delete(wire.operations_key(RUN))
-    writer.operations(op(at=START + 15, id="w:9"))
-    writer.ledger(recorded=9)
-    execution = snapshot(after_seconds=20)
-    gap = Gap.objects.get()
-    assert (gap.run_id, gap.after_record_id, gap.records_count) == (RUN, "w:1", 7)
-    assert (gap.after_at.timestamp(), gap.before_at.timestamp()) == (START, START + 15)
-    assert execution.missing_records == Run.objects.get().missing_records == 7
-
-
-def test_a_list_that_was_cut_behind_the_cursor_leaves_no_gap_where_nothing_is_missing(writer):
-    writer.operations(op(at=START, id="w:1"))
-    writer.ledger(recorded=1)
-    snapshot()
-    writer.client.delete(wire.operations_key(RUN))
-    writer.operations(op(at=START + 15, id="w:2"))
-    writer.ledger(recorded=2)
-    snapshot(after_seconds=20)
-    assert not Gap.objects.exists()
-
-
-def test_sampling_records_that_left_redis_untaken_are_missing_too(writer):
-    writer.samples(sample_group(at=START, count=7))
-    writer.ledger(recorded=0, samples_recorded=3)
-    snapshot()
-    assert Run.objects.get().missing_records == 2
-
-
-# --- Lists of others ------------------------------------------------------------------------------------------
-def test_lists_that_stand_in_no_index_are_found_and_taken(writer):
-    writer.client.rpush(
-        wire.operations_key("theirs"), *[wire.encode(foreign_op(at=START + n, run_id="theirs")) for n in range(3)]
-    )
-    execution = snapshot()
-    assert Operation.objects.filter(run_id="theirs").count() == 3
-    assert Run.objects.get().last_activity_at.timestamp() == START + 2
-    assert execution.runs_count == 1
-
-
-@pytest.mark.parametrize("days", [-300, -30, 0])
-def test_a_record_of_a_day_without_partition_is_stored(writer, days):
-    writer.operations(op(at=START + days * 86_400))
-    writer.active(RUN, START)
-    snapshot()
-    assert Operation.objects.count() == 1
-
-
-def test_an_activity_in_the_future_counts_as_now(writer):
-    writer.active(RUN, START + 10 * 365 * 86_400)
-    snapshot()
-    assert Run.objects.get().last_activity_at.timestamp() == START + 10
-
-
-def test_an_index_of_a_wrong_clock_does_not_keep_a_run_active(writer):
-    writer.operations(op(at=START, id="w:1"))
-    writer.active(RUN, START + 10 * 365 * 86_400)
-    snapshot()
-    snapshot(after_seconds=3_600)
-    run = Run.objects.get()
-    assert (run.last_activity_at.timestamp(), run.state) == (START, "idle")
-
-
 # --- One bad apple --------------------------------------------------------------------------------------------
 def test_counts_beyond_what_a_column_holds_stop_at_its_end(writer):
     group = {"kind": "group", "at": START, "count": 2**53}
@@ -578,66 +368,6 @@ def test_hostile_names_and_scores_stop_no_snapshot(writer):
         "inf"
     }
     assert list(Worker.objects.values_list("worker", flat=True)) == ["läuft 🚀"]
-
-
-# --- States ---------------------------------------------------------------------------------------------------
-def state_after(seconds):
-    snapshot(after_seconds=seconds)
-    return Run.objects.get().state
-
-
-def test_the_state_of_a_run_ages_with_time_alone(writer):
-    writer.operations(*step_of_ops(0, at=START))
-    writer.ledger(enqueued=2, popped=2, answered=2, delivered=2)
-    assert [state_after(seconds) for seconds in (10, 300, 1_000)] == ["progressing", "waiting_for_client", "idle"]
-
-
-def test_the_state_of_a_run_that_redis_forgot_ages_too(writer):
-    writer.operations(*step_of_ops(0, at=START))
-    writer.ledger(enqueued=2, popped=2, answered=2, delivered=2)
-    assert state_after(10) == "progressing"
-    writer.client.flushdb()
-    assert [state_after(seconds) for seconds in (300, 1_000)] == ["waiting_for_client", "idle"]
-
-
-def test_a_request_of_a_worker_that_died_turns_stuck_and_stays(writer):
-    work = OutstandingWork(RUN, "forward_backward", 1, START)
-    writer.workers(worker(at=START, outstanding=(work,), current=None))
-    writer.ledger(enqueued=1, popped=1)
-    writer.active(RUN, START)
-    assert [state_after(seconds) for seconds in (5, 62, 90_000)] == ["progressing", "lost", "lost"]
-
-
-def test_the_reason_and_the_begin_of_a_state_are_kept(writer):
-    writer.operations(*(op(at=START + n, status="failed", error_type="ValueError") for n in range(3)))
-    snapshot()
-    first = Run.objects.get()
-    snapshot(after_seconds=20)
-    run = Run.objects.get()
-    assert (run.state, run.state_since.timestamp()) == ("failing", START)
-    assert "ValueError" in run.state_reason
-    assert run.state_since == first.state_since
-
-
-def test_a_settled_run_without_new_activity_is_not_read_again(writer):
-    writer.operations(op(at=START))
-    snapshot(after_seconds=2_000)
-    assert snapshot(after_seconds=2_010).runs_count == 0
-
-
-def test_a_settled_run_with_new_activity_is_read_again(writer):
-    writer.operations(op(at=START))
-    snapshot(after_seconds=2_000)
-    writer.operations(op(at=START + 2_005))
-    assert snapshot(after_seconds=2_010).rows_written == 1
-
-
-def test_a_gap_of_ten_minutes_is_covered_by_the_next_snapshot(writer):
-    writer.operations(op(at=START))
-    snapshot()
-    writer.operations(*(op(at=START + second) for second in range(20, 620)))
-    assert snapshot(after_seconds=630).rows_written == 600
-    assert Run.objects.get().operations_count == 601
 
 
 # --- Executions and cost --------------------------------------------------------------------------------------
@@ -697,3 +427,14 @@ def test_cursors_move_with_the_records(writer):
     cursor = ListCursor.objects.get(list_key=wire.operations_key(RUN))
     assert cursor.newest_record_id == Operation.objects.order_by("-at").first().record_id
     assert (cursor.records_taken, cursor.moved_at - timedelta(seconds=10)) == (2, datetime.fromtimestamp(START, UTC))
+
+
+def test_the_garbage_collector_works_on_after_a_snapshot_whether_it_succeeds_or_fails(writer, monkeypatch):
+    writer.operations(op(at=START))
+    snapshot()
+    assert gc.isenabled()
+    writer.operations(op(at=START + 15))
+    monkeypatch.setattr(run_snapshot, "_count_requests", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        snapshot(after_seconds=20)
+    assert gc.isenabled()

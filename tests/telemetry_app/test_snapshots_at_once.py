@@ -6,16 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
-from django.db import connection, connections
+from django.db import connection
 from django.utils import timezone
 
 from telemetry_app.models import Execution, Operation, Run, Sample, Turn
 from telemetry_app.snapshots import take_snapshot
 from tests.support.records import op, sample_group, step_of_ops, turn
+from tests.support.snapshots import all_at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RUNS = [f"run-{number}" for number in range(6)]
@@ -32,27 +32,6 @@ def filled(writer):
         writer.ledger(run, enqueued=20, popped=20, answered=20, delivered=20, recorded=20, samples_recorded=10)
     writer.turns(*(turn(at=now - 30 + n) for n in range(10)))
     return writer
-
-
-def all_at_once(count, call):
-    """Run a call in so many threads that start together; return what they raised."""
-    barrier, errors = threading.Barrier(count), []
-
-    def run():
-        try:
-            barrier.wait(DEADLINE_SECONDS)
-            call()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test tells
-            errors.append(error)
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_SECONDS)
-    return errors
 
 
 def assert_taken_once():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
-from django.db import connection, connections
+from django.db import connection
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +17,7 @@ from telemetry_app.readers import Checked, LiveRun
 from telemetry_app.snapshots import take_snapshot
 from telemetry_app.step_aggregates import store_steps
 from tests.support.records import RUN, START, op, step_of_ops
+from tests.support.snapshots import all_at_once
 from tests.telemetry_app.api.conftest import run_path
 from tests.telemetry_app.api.test_steps import eventful_run, put
 from tests.telemetry_app.test_step_aggregates import RECORDS, plain, row_of
@@ -195,31 +194,10 @@ def test_a_span_of_steps_is_read_by_one_index_in_the_order_of_steps():
 def test_snapshots_at_once_count_each_op_once(writer, now):
     for step in range(30):
         writer.operations(*step_of_ops(step, at=now - 90 + step))
-    errors = at_once(4, take_snapshot)
+    errors = all_at_once(4, take_snapshot)
     writer.operations(op(at=now - 50, step=29))
-    errors += at_once(4, take_snapshot)
+    errors += all_at_once(4, take_snapshot)
     take_snapshot()
     assert errors == []
     counts = dict(StepAggregate.objects.filter(operation=FORWARD_BACKWARD).values_list("step", "count"))
     assert counts == {**dict.fromkeys(range(29), 1), 29: 2}
-
-
-def at_once(count, call):
-    """Run a call in so many threads that start together; return what they raised."""
-    barrier, errors = threading.Barrier(count), []
-
-    def run():
-        try:
-            barrier.wait(20.0)
-            call()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test tells
-            errors.append(error)
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20.0)
-    return errors
