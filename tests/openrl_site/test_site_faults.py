@@ -37,7 +37,7 @@ def record(recorder: Recorder, first: int) -> None:
 def victims(folder: Path, name: str) -> list[psutil.Process]:
     """Return the processes of one program of the site: its first one, whose end is the program's."""
     words = {"worker": "openrl_site.celery worker", "postgres": "postgres -D", "redis": "redis-server"}[name]
-    found = [process for process in processes_on(folder) if words in " ".join(process.cmdline())]
+    found = processes_on(folder, words)
     return [process for process in found if process.ppid() not in {other.pid for other in found}]
 
 

@@ -32,7 +32,7 @@ def test_a_worker_that_is_up_and_takes_no_work_is_found(tmp_path) -> None:
     with RunningSite(tmp_path, "--no-fleet", **limits) as site:
         site.wait_for("READY: ", timeout_seconds=START_SECONDS)
         assert wait_until(site, lambda found: found[0] == 200) == (200, [])
-        workers = [process for process in processes_on(tmp_path) if "worker" in process.cmdline()]
+        workers = processes_on(tmp_path, "openrl_site.celery worker")
         assert workers
         for process in workers:
             process.suspend()

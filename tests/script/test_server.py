@@ -75,7 +75,7 @@ def other_database_url():
 
 def _kill(pattern, folder):
     """Kill the processes on a folder whose command lines have a pattern in them."""
-    found = [process for process in processes_on(folder) if pattern in " ".join(process.cmdline())]
+    found = processes_on(folder, pattern)
     assert found, pattern
     for process in found:
         process.kill()

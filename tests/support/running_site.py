@@ -36,8 +36,8 @@ def clean_environment(folder: Path, **changes: str) -> dict[str, str]:
     return kept | {"VAR_DIR": str(folder), "PYTHONUNBUFFERED": "1"} | changes
 
 
-def processes_on(folder: Path) -> list[psutil.Process]:
-    """Return what runs on a data folder: everything the site started, however deep.
+def processes_on(folder: Path, command: str = "") -> list[psutil.Process]:
+    """Return what runs on a data folder: everything the site started, however deep, with this in its command line.
 
     Each has the folder in its environment, or, where it has overwritten that (Redis and PostgreSQL put their titles
     there), in its command line or as its working folder.
@@ -45,8 +45,13 @@ def processes_on(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["environ", "status", "cmdline", "cwd"]):
         info = process.info
-        traces = [(info["environ"] or {}).get("VAR_DIR", ""), info["cwd"] or "", " ".join(info["cmdline"] or [])]
-        if info["status"] != psutil.STATUS_ZOMBIE and any(str(folder) in trace for trace in traces):
+        words = " ".join(info["cmdline"] or [])  # asked later, one that has died meanwhile would raise
+        traces = [(info["environ"] or {}).get("VAR_DIR", ""), info["cwd"] or "", words]
+        if (
+            info["status"] != psutil.STATUS_ZOMBIE
+            and command in words
+            and any(str(folder) in trace for trace in traces)
+        ):
             found.append(process)
     return found
 
