@@ -11,6 +11,7 @@ from django.urls import get_resolver
 from openrl_site.body_limit import limited
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openrl_site.settings")
+os.environ.setdefault("DATABASE_POOL_CONNECTIONS", "32")
 
 application = limited(get_asgi_application())
 

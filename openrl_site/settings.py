@@ -50,6 +50,12 @@ _database["OPTIONS"] = {
     "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MILLISECONDS} -c idle_in_transaction_session_timeout=60000",
 }
 _database["CONN_MAX_AGE"] = 0  # under ASGI persistent connections leak
+# A new connection costs an answer more than its queries do. The web server sets a size; tasks keep one of their own.
+DATABASE_POOL_CONNECTIONS = _whole_number("DATABASE_POOL_CONNECTIONS", default=0, minimum=0)
+if DATABASE_POOL_CONNECTIONS:
+    # Whoever waits longer is told that PostgreSQL is out: so are all, and soon, while it is.
+    _database["OPTIONS"]["pool"] = {"min_size": 1, "max_size": DATABASE_POOL_CONNECTIONS, "timeout": 0.3}
+    _database["CONN_HEALTH_CHECKS"] = True  # one that PostgreSQL's restart ended is replaced, and nobody sees it
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -151,6 +157,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "openrl_site.middleware.in_one_thread",
 ]
 
 TEMPLATES = [

@@ -80,3 +80,14 @@ def test_value_that_does_not_parse_is_refused_by_name_and_rule(tmp_path, name, v
     done = _read(tmp_path, **{name: value})
     assert done.returncode == 1
     assert done.stderr == f"{name}={value!r} {rule}.\n"
+
+
+def test_the_web_server_keeps_connections_and_says_soon_that_postgres_is_out():
+    code = (
+        "import openrl_site.asgi, django.db; from django.conf import settings; "
+        "options = settings.DATABASES['default']['OPTIONS']['pool']; "
+        "print(options['max_size'], options['timeout'] < 1, settings.DATABASES['default']['CONN_HEALTH_CHECKS'], "
+        "django.db.connection.pool is not None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["32", "True", "True", "True"], done.stderr
