@@ -23,6 +23,7 @@ from workers_client.exceptions import MalformedRecordError
 from workers_client.wire_worker import Ledger, WorkerRecord, parse_ledger, parse_worker
 
 CONNECTION_ALIAS = "telemetry"
+COMPARED_RUNS = 20  # most recently active runs from which it is told what an op takes anywhere
 SUMMARY_RECORDS = 64  # newest op records read of each run in a list of runs
 SCAN_COUNT = 1_000  # keys that Redis looks at before it serves others
 INDEX_LIMIT = 10_000  # newest entries read of an index (runs, workers, workloads)
@@ -151,6 +152,15 @@ def read_run_marks(run_id: str) -> list[Any] | None:
         ]
     )
     return marks if marks[0] is not None else None
+
+
+def read_compared_runs(index: Iterable[str] | None = None) -> list[LiveRun]:
+    """Return the newest records of the most recently active runs: what an op takes anywhere is told from them alone.
+
+    `index` is that of the runs, newest first, where it was read already.
+    """
+    newest = list(read_run_index() if index is None else index)[:COMPARED_RUNS]
+    return list(read_runs(newest, newest=SUMMARY_RECORDS).values())
 
 
 def read_ledger(run_id: str) -> Ledger:

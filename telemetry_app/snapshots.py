@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 QUIET_SECONDS = 120.0
 SETTLED_STATES = ("idle", "finished")  # only new activity changes them
 RUNS_PER_PART = 10  # taken by one task, and read from Redis in one round trip
-EXPECTED_FROM_RUNS = 50  # newest runs that tell how long an op takes anywhere
 _UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)  # what one run's or workload's content can raise
 
 T = TypeVar("T")
@@ -143,9 +142,7 @@ def _plan(now: datetime, *, is_now: bool) -> tuple[list[Part], int]:
     index |= readers.read_unlisted_runs(index)
     _age_states(index, known_workers(workers, clock), now)
     runs, turns = _chunks(_active_runs(index, now)), _chunks(readers.read_workload_index())
-    expected = typical_seconds(
-        readers.read_runs(list(index)[:EXPECTED_FROM_RUNS], newest=readers.SUMMARY_RECORDS).values()
-    )
+    expected = typical_seconds(readers.read_compared_runs(index))
     if len(runs) == len(turns) == 1:
         return [Part(runs[0], turns[0], expected)], workers.malformed_count
     parts = [Part(run_ids=chunk, expected_seconds=expected) for chunk in runs]

@@ -115,6 +115,7 @@ def _changed_memory() -> Callable[[CodeType], bytes]:
     import ctypes  # costs 10 ms, which only a process that has such a handler pays, when it ends
 
     def memory(code: CodeType) -> bytes:
+        """Return a copy of the object's own bytes."""
         return ctypes.string_at(id(code), CodeType.__basicsize__)
 
     probe = _new_probe()

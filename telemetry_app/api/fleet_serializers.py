@@ -5,16 +5,8 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from telemetry_app.api import described_fields as described
-from telemetry_app.api.serializers import SOURCES, FailureItem, ListCoverage
-from telemetry_app.api.work_serializers import RequestItem
-
-
-class FleetCoverage(ListCoverage):
-    """Which sources the page comes from."""
-
-    source = described.word(SOURCES, "Where it came from.")  # type: ignore[assignment]
-    malformed = described.count("Worker records that could not be used.")
-    last_snapshot_at = described.instant("When a snapshot looked at workers last.")
+from telemetry_app.api.serializers import FailureItem
+from telemetry_app.api.work_serializers import RequestItem, RequestsCoverage
 
 
 class FleetRuns(serializers.Serializer):
@@ -107,7 +99,7 @@ class FleetAnswer(serializers.Serializer):
     """The fleet on one page."""
 
     as_of = described.instant("The instant the answer speaks of: now while Redis answers, else the newest snapshot.")
-    coverage = FleetCoverage()
+    coverage = RequestsCoverage()
     runs = FleetRuns()
     workers = FleetWorkers()
     stuck_requests = FleetStuckRequests()

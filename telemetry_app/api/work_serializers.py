@@ -20,7 +20,7 @@ from telemetry_app.health import Health
 
 # --- Open requests --------------------------------------------------------------------------------------------
 class RequestsCoverage(ListCoverage):
-    """Which sources the open requests of all runs come from."""
+    """Which sources the open requests of all runs, or the fleet, come from."""
 
     source = described.word(SOURCES, "Where the results came from.")  # type: ignore[assignment]
     malformed = described.count("Worker records that could not be used.")

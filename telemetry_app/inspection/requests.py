@@ -31,7 +31,6 @@ from workers_client.wire_worker import Ledger, parse_worker
 STORED_HOLDERS = 2_000  # newest stored workers that held something
 HOLDING_RUNS = 1_000  # runs that are looked at for a list over all runs, those that workers hold requests of first
 FRESH_RUNS = 200  # most recently active runs of which the ledger is looked at, too
-COMPARED_RUNS = 20  # most recently active runs from which it is told what an op takes anywhere
 
 Position = tuple[float, str, str, str]
 
@@ -155,7 +154,7 @@ def every_open_request(*, now: float) -> EveryOpenRequest:
     rows |= _rows(holders, [run_id for run_id in run_ids if run_id not in rows])
     live = _live_runs(holders, run_ids)
     by_run = _operations_by_run(holders, live, run_ids)
-    compared = list(dict.fromkeys([*list(index or ())[:COMPARED_RUNS], *run_ids]))[:COMPARED_RUNS]
+    compared = list(dict.fromkeys([*list(index or ())[: readers.COMPARED_RUNS], *run_ids]))[: readers.COMPARED_RUNS]
     typical = _typical(record for run_id in compared for record in by_run.get(run_id, ()))
     entries = [
         entry
@@ -223,14 +222,12 @@ def _operations(sources: RunSources) -> list[wire.OpRecord]:
 def _operations_anywhere(sources: RunSources) -> list[wire.OpRecord]:
     """Return the newest ops of the most recently active runs but this one."""
     if sources.live is not None:
-        others = or_none_where_live_is_out(
-            lambda: readers.read_runs(list(readers.read_run_index())[:COMPARED_RUNS], newest=readers.SUMMARY_RECORDS)
-        )
-        return [r for run_id, run in (others or {}).items() if run_id != sources.run_id for r in run.operations.records]
+        others = or_none_where_live_is_out(readers.read_compared_runs) or []
+        return [record for run in others if run.run_id != sources.run_id for record in run.operations.records]
     if not sources.has_history:
         return []
     recent = Run.objects.exclude(run_id=sources.run_id).order_by("-last_activity_at", "run_id")
-    return history(lambda: newest_of_runs(recent.values_list("run_id", flat=True)[:COMPARED_RUNS]))
+    return history(lambda: newest_of_runs(recent.values_list("run_id", flat=True)[: readers.COMPARED_RUNS]))
 
 
 # --- All runs -------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from telemetry_app import readers
@@ -44,7 +45,6 @@ __all__ = [
 RATE_SECONDS = 300.0  # ops and tokens a second are taken over so long
 JUDGED_AT_ONCE = 100
 JUDGED_RUNS = 1_000  # most recently active runs whose state is told live where a list filters by state
-COMPARED_RUNS = 20  # most recently active runs from which it is told what an op takes anywhere
 _LEDGER_FIELDS = ("enqueued", "popped", "answered", "delivered", "failed")
 
 
@@ -80,7 +80,7 @@ def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: f
         return listing.page(wanted, after, size)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Listing:
     """One reading of the list: Redis's index (None: Redis is out), the workers, and what was told of runs so far."""
 
@@ -98,7 +98,7 @@ class _Listing:
             filters = dataclasses.replace(filters, in_state=(wanted.state, *self._told(wanted.state)))
         cut = self._cut(filters, wanted.ordering, after, size)
         rows, live = self._rows(cut.runs), self._live(cut.runs)
-        self._judge(cut.runs, live, rows, typical_seconds(live.values()))
+        self._judge(cut.runs, live, rows)
         results = [
             _list_fields(run, live.get(run.run_id), rows.get(run.run_id), self.verdicts.get(run.run_id), self.now)
             for run in cut.runs
@@ -128,12 +128,9 @@ class _Listing:
             return set(), set()
         recent = self._cut(self.filters, "-last_activity_at", None, JUDGED_RUNS).runs
         rows = self._rows(recent)
-        expected: dict[str, float] | None = None
         for start in range(0, len(recent), JUDGED_AT_ONCE):
             chunk = recent[start : start + JUDGED_AT_ONCE]
-            live = self._live(chunk)
-            expected = typical_seconds(live.values()) if expected is None else expected
-            self._judge(chunk, live, rows, expected)
+            self._judge(chunk, self._live(chunk), rows)
         return {run for run, verdict in self.verdicts.items() if verdict.state == state}, set(self.verdicts)
 
     def _judge(
@@ -141,15 +138,19 @@ class _Listing:
         runs: Sequence[Candidate],
         live: Mapping[str, readers.LiveRun],
         rows: Mapping[str, Run],
-        expected: Mapping[str, float],
     ) -> None:
         """Tell the states of runs that Redis was asked about, but of none twice: a filter has seen the first."""
         for run in runs:
             found = live.get(run.run_id)
             if found is not None and run.run_id not in self.verdicts:
-                verdict = _verdict(found, rows.get(run.run_id), self.workers, expected, self.now)
+                verdict = _verdict(found, rows.get(run.run_id), self.workers, self._expected_seconds, self.now)
                 if verdict is not None:
                     self.verdicts[run.run_id] = verdict
+
+    @cached_property
+    def _expected_seconds(self) -> dict[str, float]:
+        """What each op takes anywhere; nothing is judged while Redis is out."""
+        return typical_seconds(or_none_where_live_is_out(lambda: readers.read_compared_runs(self.index)) or [])
 
 
 def _runs_of_worker(worker: str, facts: Sequence[WorkerFact]) -> set[str]:
@@ -173,10 +174,8 @@ def _verdict(
 
 def _fleet_seconds(live: readers.LiveRun) -> dict[str, float]:
     """Return what each op takes anywhere: over the newest records of the most recently active runs, this one too."""
-    others = or_none_where_live_is_out(
-        lambda: readers.read_runs(list(readers.read_run_index())[:COMPARED_RUNS], newest=readers.SUMMARY_RECORDS)
-    )
-    return typical_seconds([live, *(run for run_id, run in (others or {}).items() if run_id != live.run_id)])
+    others = or_none_where_live_is_out(readers.read_compared_runs) or []
+    return typical_seconds([live, *(run for run in others if run.run_id != live.run_id)])
 
 
 def _list_fields(
