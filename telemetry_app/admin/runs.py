@@ -58,7 +58,7 @@ class RunAdmin(PageAdmin):
         """Successful optim_steps."""
         return figure(run.steps_completed)
 
-    @display(description="Steps an hour", ordering="steps_per_hour")
+    @display(description="Steps/h", ordering="steps_per_hour")
     def shown_rate(self, run: Run) -> str:
         """The newest steps' rate, a dash where it has none now."""
         return figure(None if run.steps_per_hour is None else round(run.steps_per_hour))
