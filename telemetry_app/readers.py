@@ -112,11 +112,17 @@ def read_workload_index() -> dict[str, float]:
     return {workload: at for workload, at in index.items() if workload and _is_text(wire.turns_key(workload))}
 
 
-def read_runs(run_ids: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[str, LiveRun]:
-    """Return what Redis holds of each run in one round trip; of its lists the newest `newest` elements."""
-    commands = [command for run_id in run_ids for command in _run_commands(run_id, newest)]
+def read_runs(
+    run_ids: Sequence[str], *, newest: int = wire.LIST_LIMIT, newest_samples: int | None = None
+) -> dict[str, LiveRun]:
+    """Return what Redis holds of each run in one round trip; of its lists the newest `newest` elements.
+
+    `newest_samples` are how many of its samples where that is another number.
+    """
+    samples = newest if newest_samples is None else newest_samples
+    commands = [command for run_id in run_ids for command in _run_commands(run_id, newest, samples)]
     *replies, redis_time = _pipeline([*commands, ("TIME",)])
-    size = len(_run_commands("", newest))
+    size = len(_run_commands("", newest, samples))
     return {
         run_id: _live_run(run_id, replies[index * size : (index + 1) * size], _unix_time(redis_time))
         for index, run_id in enumerate(run_ids)
@@ -271,13 +277,13 @@ def _newest_at(reply: Any, run_id: str) -> float:
 
 
 # --- One run's commands and replies ---------------------------------------------------------------------------
-def _run_commands(run_id: str, newest: int) -> list[tuple[Any, ...]]:
+def _run_commands(run_id: str, newest: int, newest_samples: int) -> list[tuple[Any, ...]]:
     return [
         ("ZSCORE", wire.RUNS_KEY, run_id),
         # Before the lists: the records it counts are then in them, or were.
         ("HGETALL", wire.ledger_key(run_id)),
         ("LRANGE", wire.operations_key(run_id), -newest, -1),
-        ("LRANGE", wire.samples_key(run_id), -newest, -1),
+        ("LRANGE", wire.samples_key(run_id), -newest_samples, -1),
         ("GET", wire.steps_key(run_id)),
         ("LRANGE", wire.step_times_key(run_id), -newest, -1),
         ("LLEN", wire.queue_key(run_id)),

@@ -146,6 +146,7 @@ def worker_values(record: WorkerRecord, heartbeat_at: float) -> dict[str, Any]:
         "phase_since": from_unix(record.phase_since),
         "exited_at": from_unix(record.exited_at),
         "exit_reason": record.exit_reason or "",
-        "runs": list(record.runs),
+        # It names its newest hundred; of one more it may hold a request all the same.
+        "runs": list(dict.fromkeys([*record.runs, *(work.run_id for work in record.outstanding)])),
         "record": dataclasses.asdict(record),
     }

@@ -57,7 +57,7 @@ def _answer(request: Request, page: requests.RequestsPage, coverage: dict[str, A
         "total_matching": page.total_matching,
         "requests_count": page.requests_count,
         "next": next_cursor(request, list(page.next_position) if page.next_position else None),
-        "as_of": rfc3339(timezone.now()) if coverage["live"] else coverage["last_snapshot_at"],
+        "as_of": rfc3339(page.as_of) if coverage["live"] else coverage["last_snapshot_at"],
         "coverage": coverage,
         "results": page.results,
     }

@@ -55,7 +55,7 @@ class RunViewSet(ViewSet):
                 "count": len(page.results),
                 "total_matching": page.total_matching,
                 "next": next_cursor(request, mark),
-                "as_of": rfc3339(now),
+                "as_of": rfc3339(page.as_of),
                 "coverage": {"live": page.live, "history": page.has_history},
                 "results": page.results,
             }

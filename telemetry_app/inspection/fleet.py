@@ -11,12 +11,13 @@ from django.db.models import Count, Sum
 from django.utils import timezone
 
 from telemetry_app.exceptions import HistoryUnavailableError
-from telemetry_app.facts import state_of_run
 from telemetry_app.gpu_share import GpuShare, gpu_share
 from telemetry_app.health import Health
 from telemetry_app.inspection.coverage import source_word
+from telemetry_app.inspection.every_run import EveryRun, every_run
 from telemetry_app.inspection.records import FailureFilter, all_failures
-from telemetry_app.inspection.requests import EveryOpenRequest, Holders, every_open_request, request_fields
+from telemetry_app.inspection.requests import request_fields
+from telemetry_app.inspection.run_facts import FleetWorkers
 from telemetry_app.inspection.sources import history
 from telemetry_app.inspection.turn_sources import new_turns, stored_turns_between
 from telemetry_app.instants import from_unix, rfc3339
@@ -40,27 +41,27 @@ def fleet(*, now: float) -> dict[str, Any]:
     Raises:
         LiveDataUnavailableError: neither source can be asked.
     """
-    requests = every_open_request(now=now)
-    holders = requests.holders
-    clock = holders.now
-    is_live = holders.live is not None
-    runs = _runs(requests)
-    workers = _workers(holders)
+    told = every_run(now=now)
+    seen = told.fleet
+    clock = seen.now
+    is_live = seen.live is not None
+    runs = _runs(told)
+    workers = _workers(seen)
     failures, _ = all_failures(FailureFilter(since=from_unix(clock - SPAN_SECONDS)), None, FAILURES_SHOWN)
-    gpu = _gpu(holders, clock)
-    site = _site(holders)
+    gpu = _gpu(seen, clock)
+    site = _site(seen)
     return {
         "as_of": rfc3339(clock),
         "coverage": {
             "live": is_live,
-            "history": holders.has_history,
-            "source": "both" if is_live and holders.has_history else source_word(live=is_live, stored=not is_live),
-            "malformed": holders.live.malformed_count if holders.live else 0,
-            "last_snapshot_at": rfc3339(requests.snapshot_at),
+            "history": seen.has_history,
+            "source": "both" if is_live and seen.has_history else source_word(live=is_live, stored=not is_live),
+            "malformed": seen.live.malformed_count if seen.live else 0,
+            "last_snapshot_at": rfc3339(told.snapshot_at),
         },
         "runs": runs,
         "workers": workers,
-        "stuck_requests": _stuck(requests),
+        "stuck_requests": _stuck(told),
         "failures": {
             "since": rfc3339(clock - SPAN_SECONDS),
             "total_matching": failures.total_matching,
@@ -72,33 +73,24 @@ def fleet(*, now: float) -> dict[str, Any]:
     }
 
 
-def _or(default: Any, holders: Holders, query: Callable[[], Any]) -> Any:
+def _or(default: Any, seen: FleetWorkers, query: Callable[[], Any]) -> Any:
     """Return what PostgreSQL says, or the default where it can't be asked; the coverage then says so."""
-    if not holders.has_history:
+    if not seen.has_history:
         return default
     try:
         return history(query)
     except HistoryUnavailableError:
-        holders.has_history = False
+        seen.has_history = False
         return default
 
 
 # --- Runs and workers -----------------------------------------------------------------------------------------
-def _runs(requests: EveryOpenRequest) -> dict[str, Any]:
+def _runs(told: EveryRun) -> dict[str, Any]:
     """Count runs by state: told live of those that were looked at, by the newest snapshot of all others."""
-    states = {
-        run_id: state_of_run(
-            run,
-            requests.holders.of_run(run_id),
-            expected_seconds=requests.expected_seconds,
-            now=requests.holders.now,
-        ).state
-        for run_id, run in requests.live.items()
-        if run.exists
-    }
+    states = {run_id: verdict.state for run_id, verdict in told.verdicts.items()}
     counts = Counter(states.values())
     others = Run.objects.exclude(run_id__in=states).order_by().values_list("state").annotate(count=Count("run_id"))
-    counts.update(dict(_or([], requests.holders, lambda: list(others))))
+    counts.update(dict(_or([], told.fleet, lambda: list(others))))
     return {
         "count": counts.total(),
         "told_live_count": len(states),
@@ -106,19 +98,17 @@ def _runs(requests: EveryOpenRequest) -> dict[str, Any]:
     }
 
 
-def _workers(holders: Holders) -> dict[str, Any]:
+def _workers(seen: FleetWorkers) -> dict[str, Any]:
     """Count workers by role and health: those that Redis knows, and stored ones that were heard of within a day."""
     counts: Counter[tuple[str, str]] = Counter(
-        (fact.record.role, fact.health.value)
-        for fact in holders.workers
-        if fact.record.worker not in holders.stored_ids
+        (fact.record.role, fact.health.value) for fact in seen.workers if fact.record.worker not in seen.stored_ids
     )
-    known = [fact.record.worker for fact in holders.workers if fact.record.worker not in holders.stored_ids]
-    clock = from_unix(holders.now)
+    known = [fact.record.worker for fact in seen.workers if fact.record.worker not in seen.stored_ids]
+    clock = from_unix(seen.now)
     stored = Worker.objects.filter(last_heartbeat_at__gte=clock - WORKERS_SPAN).exclude(worker__in=known)
     of_role: Any = stored.with_health(clock).order_by()  # the plugin knows no annotation of a queryset's method
     rows = of_role.values_list("role", "health").annotate(count=Count("worker"))
-    for role, health, count in _or([], holders, lambda: list(rows)):
+    for role, health, count in _or([], seen, lambda: list(rows)):
         counts[role, health] += count
     roles = [role.value for role in wire.Role]
     others = sorted({role for role, _ in counts} - set(roles))
@@ -129,9 +119,9 @@ def _workers(holders: Holders) -> dict[str, Any]:
     }
 
 
-def _stuck(requests: EveryOpenRequest) -> dict[str, Any]:
-    stuck = sorted((entry for entry in requests.entries if entry.stuck), key=order_of)
-    now = requests.holders.now
+def _stuck(told: EveryRun) -> dict[str, Any]:
+    stuck = sorted((entry for entry in told.requests if entry.stuck), key=order_of)
+    now = told.fleet.now
     return {
         "requests_count": sum(entry.unshared_count for entry in stuck),
         "orphaned_count": sum(entry.unshared_count for entry in stuck if entry.orphaned),
@@ -141,16 +131,16 @@ def _stuck(requests: EveryOpenRequest) -> dict[str, Any]:
 
 
 # --- The GPU --------------------------------------------------------------------------------------------------
-def _gpu(holders: Holders, clock: float) -> dict[str, Any]:
-    live = new_turns() if holders.live is not None else None
+def _gpu(seen: FleetWorkers, clock: float) -> dict[str, Any]:
+    live = new_turns() if seen.live is not None else None
     start = clock - SPAN_SECONDS
     # Redis keeps the names of workloads for days: none that had a turn within the hour is missing.
     known = live.workloads if live else ()
-    stored = _or([], holders, lambda: stored_turns_between(start, clock, limit=MOST_TURNS + 1, workloads=known))
+    stored = _or([], seen, lambda: stored_turns_between(start, clock, limit=MOST_TURNS + 1, workloads=known))
     is_capped = len(stored) > MOST_TURNS
     if is_capped:  # all turns are known from the end of the oldest one on
         start = max(start, min(turn.at for turn in stored))
-    turns = [*stored, *(live.records if live else ()), *_going_on(holders.workers, clock)]
+    turns = [*stored, *(live.records if live else ()), *_going_on(seen.workers, clock)]
     share = gpu_share(turns, start=start, end=max(clock, start))
     return {"since": rfc3339(start), "until": rfc3339(clock), "is_span_shortened": is_capped, **_share_fields(share)}
 
@@ -201,15 +191,15 @@ def _share_fields(share: GpuShare) -> dict[str, Any]:
 
 
 # --- The site -------------------------------------------------------------------------------------------------
-def _site(holders: Holders) -> dict[str, Any]:
+def _site(seen: FleetWorkers) -> dict[str, Any]:
     checks = check_all(now=timezone.now())
-    missing = _or({}, holders, _missing)
+    missing = _or({}, seen, _missing)
     newest = Execution.objects.filter(task=Execution.Task.SNAPSHOT, finished_at__isnull=False)
     lag = newest.order_by("-started_at").values_list("lag_seconds", flat=True)
     return {
         "is_ready": all(check.is_ok for check in checks),
         "checks": {check.name: check.as_dict() for check in checks},
-        "snapshot_lag_seconds": _or(None, holders, lag.first),
+        "snapshot_lag_seconds": _or(None, seen, lag.first),
         "missing_records": missing.get("records"),
         "runs_with_missing_records": missing.get("runs"),
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
 from telemetry_app.facts import known_workers, state_of_row, state_of_run, typical_seconds
 from telemetry_app.inspection.coverage import run_coverage, source_word
+from telemetry_app.inspection.every_run import RECENT_RUNS, EveryRun, every_run, verdict_of
 from telemetry_app.inspection.run_candidates import (
     ORDERINGS,
     Candidate,
@@ -22,6 +23,15 @@ from telemetry_app.inspection.run_candidates import (
     live_alone,
     position_types,
     stored_and_live,
+)
+from telemetry_app.inspection.run_facts import (
+    FleetWorkers,
+    KnownRun,
+    Typical,
+    add_stored_workers,
+    facts_of_runs,
+    read_fleet_workers,
+    typical_anywhere,
 )
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.workers import KnownWorker, worker_fields
@@ -43,8 +53,6 @@ __all__ = [
 ]
 
 RATE_SECONDS = 300.0  # ops and tokens a second are taken over so long
-JUDGED_AT_ONCE = 100
-JUDGED_RUNS = 1_000  # most recently active runs whose state is told live where a list filters by state
 _LEDGER_FIELDS = ("enqueued", "popped", "answered", "delivered", "failed")
 
 
@@ -57,6 +65,7 @@ class RunsPage:
     total_matching: int
     live: bool
     has_history: bool
+    as_of: float  # unix seconds
 
 
 def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: float) -> RunsPage:
@@ -66,96 +75,74 @@ def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: f
         LiveDataUnavailableError: neither source can be asked.
     """
     index = or_none_where_live_is_out(readers.read_run_index)
-    workers = or_none_where_live_is_out(readers.read_workers) if index is not None else None
-    facts = known_workers(workers, workers.redis_time or now) if workers else []
-    of_worker = None if wanted.worker is None else _runs_of_worker(wanted.worker, facts)
+    told = every_run(now=now) if wanted.state is not None and index is not None else None
+    fleet = told.fleet if told else read_fleet_workers(now=now, is_live=index is not None)
+    of_worker = None if wanted.worker is None else _runs_of_worker(wanted.worker, fleet)
     since = wanted.active_since.timestamp() if wanted.active_since else None
-    listing = _Listing(index, facts, now, Wanted(q=wanted.q, active_since=since, of_worker=of_worker))
+    listing = _Listing(index, fleet, told, now, Wanted(q=wanted.q, active_since=since, of_worker=of_worker))
     try:
         return listing.page(wanted, after, size)
     except HistoryUnavailableError:
         if index is None:
             raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.") from None
-        listing.has_history = False
+        fleet.has_history = False
         return listing.page(wanted, after, size)
 
 
 @dataclass
 class _Listing:
-    """One reading of the list: Redis's index (None: Redis is out), the workers, and what was told of runs so far."""
+    """One reading of the list: Redis's index (None: Redis is out), the workers, and what was told of all runs.
+
+    `told` is None where the list does not filter by state.
+    """
 
     index: Mapping[str, float] | None
-    workers: Sequence[WorkerFact]
+    fleet: FleetWorkers
+    told: EveryRun | None
     now: float
     filters: Wanted
-    has_history: bool = True
-    verdicts: dict[str, RunVerdict] = field(default_factory=dict)
 
     def page(self, wanted: RunFilter, after: RunPosition | None, size: int) -> RunsPage:
         """Return one page."""
-        filters = self.filters
-        if wanted.state is not None:
-            filters = dataclasses.replace(filters, in_state=(wanted.state, *self._told(wanted.state)))
+        filters, verdicts = self.filters, dict[str, RunVerdict]()
+        if self.told is not None:
+            verdicts = self._verdicts(self.told)
+            in_state = {run_id for run_id, verdict in verdicts.items() if verdict.state == wanted.state}
+            filters = dataclasses.replace(filters, in_state=(str(wanted.state), in_state, set(verdicts)))
         cut = self._cut(filters, wanted.ordering, after, size)
-        rows, live = self._rows(cut.runs), self._live(cut.runs)
-        self._judge(cut.runs, live, rows)
         results = [
-            _list_fields(run, live.get(run.run_id), rows.get(run.run_id), self.verdicts.get(run.run_id), self.now)
-            for run in cut.runs
+            _list_fields(candidate, run.sources, verdicts.get(candidate.run_id) or verdict_of(run), self.now)
+            for candidate, run in zip(cut.runs, self._runs_of(cut), strict=True)
         ]
-        return RunsPage(results, cut.next_position, cut.total_matching, self.index is not None, self.has_history)
+        as_of = self.now if self.told is None else self.told.fleet.now
+        live, has_history = self.index is not None, self.fleet.has_history
+        return RunsPage(results, cut.next_position, cut.total_matching, live, has_history, as_of)
 
     def _cut(self, filters: Wanted, ordering: str, after: RunPosition | None, size: int) -> Cut:
-        cut = stored_and_live if self.has_history else live_alone
+        cut = stored_and_live if self.fleet.has_history else live_alone
         return cut(self.index or {}, filters, ordering, after, size)
 
-    def _rows(self, runs: Sequence[Candidate]) -> dict[str, Run]:
-        if not self.has_history:
-            return {}
-        return history(lambda: Run.objects.in_bulk([run.run_id for run in runs]))
+    def _runs_of(self, cut: Cut) -> Iterator[KnownRun]:
+        run_ids = [run.run_id for run in cut.runs]
+        if self.told is None and self.index is not None:
+            add_stored_workers(self.fleet, of_runs=run_ids)
+        return facts_of_runs(run_ids, self.fleet, self._typical)
 
-    def _live(self, runs: Sequence[Candidate]) -> dict[str, readers.LiveRun]:
-        if self.index is None:
-            return {}
-        return readers.read_runs([run.run_id for run in runs], newest=readers.SUMMARY_RECORDS)
-
-    def _told(self, state: str) -> tuple[set[str], set[str]]:
-        """Tell the states of the most recently active runs; return those in the state, and all whose state was told.
-
-        A few at a time: what Redis holds of all of them at once would be large.
-        """
-        if self.index is None:
-            return set(), set()
-        recent = self._cut(self.filters, "-last_activity_at", None, JUDGED_RUNS).runs
-        rows = self._rows(recent)
-        for start in range(0, len(recent), JUDGED_AT_ONCE):
-            chunk = recent[start : start + JUDGED_AT_ONCE]
-            self._judge(chunk, self._live(chunk), rows)
-        return {run for run, verdict in self.verdicts.items() if verdict.state == state}, set(self.verdicts)
-
-    def _judge(
-        self,
-        runs: Sequence[Candidate],
-        live: Mapping[str, readers.LiveRun],
-        rows: Mapping[str, Run],
-    ) -> None:
-        """Tell the states of runs that Redis was asked about, but of none twice: a filter has seen the first."""
-        for run in runs:
-            found = live.get(run.run_id)
-            if found is not None and run.run_id not in self.verdicts:
-                verdict = _verdict(found, rows.get(run.run_id), self.workers, self._expected_seconds, self.now)
-                if verdict is not None:
-                    self.verdicts[run.run_id] = verdict
+    def _verdicts(self, told: EveryRun) -> dict[str, RunVerdict]:
+        """Return the states of all runs that were looked at, and of the most recently active that the list may show."""
+        recent = self._cut(self.filters, "-last_activity_at", None, RECENT_RUNS).runs
+        others = [run.run_id for run in recent if run.run_id not in told.verdicts]
+        found = {run.sources.run_id: verdict_of(run) for run in facts_of_runs(others, self.fleet, self._typical)}
+        return told.verdicts | {run_id: verdict for run_id, verdict in found.items() if verdict is not None}
 
     @cached_property
-    def _expected_seconds(self) -> dict[str, float]:
-        """What each op takes anywhere; nothing is judged while Redis is out."""
-        return typical_seconds(or_none_where_live_is_out(lambda: readers.read_compared_runs(self.index)) or [])
+    def _typical(self) -> Typical | None:
+        return self.told.typical if self.told else typical_anywhere(self.index or {})
 
 
-def _runs_of_worker(worker: str, facts: Sequence[WorkerFact]) -> set[str]:
+def _runs_of_worker(worker: str, fleet: FleetWorkers) -> set[str]:
     """Return the runs a worker named, from Redis and from its row: one of them may be out, or know it no more."""
-    named = {run for fact in facts if fact.record.worker == worker for run in fact.record.runs}
+    named = {run for fact in fleet.workers if fact.record.worker == worker for run in fact.record.runs}
     try:
         rows = history(lambda: list(Worker.objects.filter(worker=worker).values_list("runs", flat=True)))
     except HistoryUnavailableError:
@@ -178,11 +165,8 @@ def _fleet_seconds(live: readers.LiveRun) -> dict[str, float]:
     return typical_seconds([live, *(run for run in others if run.run_id != live.run_id)])
 
 
-def _list_fields(
-    run: Candidate, live: readers.LiveRun | None, row: Run | None, verdict: RunVerdict | None, now: float
-) -> dict[str, Any]:
-    sources = RunSources(run.run_id, live, row)
-    ledger = sources.ledger_totals
+def _list_fields(run: Candidate, sources: RunSources, verdict: RunVerdict | None, now: float) -> dict[str, Any]:
+    live, row, ledger = sources.live, sources.row, sources.ledger_totals
     return {
         "run_id": run.run_id,
         **_state_fields(sources, verdict),

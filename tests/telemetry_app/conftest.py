@@ -11,6 +11,7 @@ import redis
 from django.db import transaction
 
 from telemetry_app import partitions
+from telemetry_app.inspection import every_run
 from tests.support.records import START, RecordWriter
 
 
@@ -22,6 +23,12 @@ def django_db_setup(django_db_setup, django_db_blocker) -> None:
     with django_db_blocker.unblock(), transaction.atomic():
         for model in partitions.partitioned_models():
             partitions.ensure_days(model, days)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    """Have each test told of its own runs."""
+    every_run.forget()
 
 
 @pytest.fixture
