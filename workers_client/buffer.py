@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from workers_client.wire import DropReason
@@ -18,13 +17,13 @@ GPU_TURN = "gpu_turn"
 KINDS = (OPERATION, FAILURE, SAMPLE_FAILURE, SAMPLE_GROUP, GPU_TURN)
 
 
-@dataclass
 class Counters:
     """Counts by kind of record; `produced = sent + dropped + buffered` for each kind."""
 
-    produced: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
-    sent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
-    dropped: dict[str, dict[str, int]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    def __init__(self) -> None:
+        self.produced = dict.fromkeys(KINDS, 0)
+        self.sent = dict.fromkeys(KINDS, 0)
+        self.dropped: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
 
     def drop(self, kind: str, reason: DropReason, count: int = 1) -> None:
         """Count records that are lost for `reason`."""

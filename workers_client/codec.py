@@ -6,7 +6,6 @@ Both write the same compact UTF-8. Writing refuses NaN and infinities, which JSO
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from workers_client.exceptions import MalformedRecordError
@@ -15,10 +14,14 @@ __all__ = ["decode_object", "encode_object"]
 
 
 def _encode_with_json(fields: Any) -> bytes:
+    import json  # loaded where msgspec is not installed, or meets what it does not take
+
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def _decode_with_json(raw: bytes | str) -> Any:
+    import json  # as above
+
     return json.loads(raw)
 
 
@@ -72,6 +75,6 @@ def _decode_any(raw: bytes | str) -> Any:
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         pass  # numbers beyond a double and bare NaN: the standard library takes them
     try:
-        return json.loads(raw)
+        return _decode_with_json(raw)
     except (ValueError, RecursionError):
         raise MalformedRecordError("not_json") from None

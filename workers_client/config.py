@@ -5,21 +5,17 @@ The one module of the package that reads the environment, and only when `start()
 
 from __future__ import annotations
 
-import logging
 import math
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from workers_client import wire
 from workers_client.exceptions import ConfigurationError
 
-logger = logging.getLogger(__name__)
-
 REDIS_SCHEMES = ("redis", "rediss", "unix")
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """How one process records. Times in seconds, sizes in bytes."""
 
     role: str
@@ -76,7 +72,7 @@ def is_recording_rank(rank: int | None) -> bool:
     if not named:
         return True
     if not named.isdecimal():
-        logger.warning("RANK=%r is no whole number; recording as rank 0", named)
+        _warn("RANK=%r is no whole number; recording as rank 0", named)
         return True
     return int(named) == 0
 
@@ -86,9 +82,15 @@ def _environment_url() -> str | None:
     if not url:
         return None
     if not _is_redis_url(url):
-        logger.warning("REDIS_URL must start with redis://, rediss:// or unix://; nothing is recorded")
+        _warn("REDIS_URL must start with redis://, rediss:// or unix://; nothing is recorded")
         return None
     return url
+
+
+def _warn(message: str, *values: str) -> None:
+    import logging  # takes longer to import than the rest of this package, and is seldom needed
+
+    logging.getLogger(__name__).warning(message, *values)
 
 
 def _is_redis_url(url: str) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workers_client import wire
 from workers_client.buffer import Counters, Pending, RecordBuffer
@@ -31,8 +30,7 @@ HELP_EVENTS = 8  # events that one hook folds
 HOOK_COSTS_KEPT = 512
 
 
-@dataclass
-class Taken:
+class Taken(NamedTuple):
     """All that goes into one flush."""
 
     records: list[Pending]

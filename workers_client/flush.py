@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from workers_client import wire
@@ -18,13 +17,13 @@ YIELD_RECORDS = 16  # records encoded at once while nobody waits
 YIELD_SECONDS = 50e-6
 
 
-@dataclass
 class Flush:
     """One numbered set of commands; kept and sent again as it is until Redis answers."""
 
-    number: int
-    commands: list[Command] = field(default_factory=list)
-    record_counts: dict[tuple[str, str], int] = field(default_factory=dict)  # by kind and key of the list
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.commands: list[Command] = []
+        self.record_counts: dict[tuple[str, str], int] = {}  # by kind and key of the list
 
 
 def yield_to_host() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -30,13 +29,16 @@ NEXT_TRY_SECONDS = 0.2  # between two tries at least, however often one is asked
 BETWEEN_FLUSHES_SECONDS = 0.001  # of a backlog: lets the host and other clients of Redis in
 
 
-@dataclass
 class Request:
-    """Somebody waits for what is buffered now to be delivered, until `deadline` (monotonic)."""
+    """Somebody waits for what is buffered now to be delivered, until `deadline` (monotonic).
 
-    deadline: float
-    is_last: bool = False  # the thread ends with it
-    reply: SimpleQueue[bool] = field(default_factory=SimpleQueue)
+    The thread ends with the last one.
+    """
+
+    def __init__(self, deadline: float, *, is_last: bool = False) -> None:
+        self.deadline = deadline
+        self.is_last = is_last
+        self.reply: SimpleQueue[bool] = SimpleQueue()
 
 
 class Flusher:
@@ -100,7 +102,7 @@ class Flusher:
         """
         if threading.current_thread() is self._thread:
             return False  # a finalizer that runs in the flush thread would wait for itself
-        request = Request(time.monotonic() + timeout, is_last)
+        request = Request(time.monotonic() + timeout, is_last=is_last)
         while True:
             if not self.is_running:
                 self._start_at = 0.0

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
-
-logger = logging.getLogger("workers_client")
 
 LOG_INTERVAL_SECONDS = 60.0
 
@@ -26,4 +23,7 @@ class LogLimiter:
             self._suppressed[reason] = self._suppressed.get(reason, 0) + 1
             return
         self._last[reason] = now
-        logger.warning("%s (%s more like it since the last line)", message, self._suppressed.pop(reason, 0))
+        import logging  # takes longer to import than the rest of this package, and is seldom needed
+
+        more = self._suppressed.pop(reason, 0)
+        logging.getLogger("workers_client").warning("%s (%s more like it since the last line)", message, more)

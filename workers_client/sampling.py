@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass
 class SamplingWindow:
     """Open requests and the sums of the answered ones. Instants are unix seconds."""
 
-    open_count: int = 0
-    busy_since: float = 0.0
-    busy_seconds: float = 0.0
-    count: int = 0
-    first_accepted_at: float | None = None
-    first_answered_at: float = 0.0
-    last_answered_at: float = 0.0
-    seconds_sum: float = 0.0
-    seconds_max: float = 0.0
-    tokens_sum: int = 0
+    def __init__(self) -> None:
+        self.open_count = self.count = self.tokens_sum = 0
+        self.busy_since = self.busy_seconds = 0.0
+        self.first_accepted_at: float | None = None
+        self.first_answered_at = self.last_answered_at = 0.0
+        self.seconds_sum = self.seconds_max = 0.0
 
     def accept(self, at: float) -> None:
         """One more request is open."""

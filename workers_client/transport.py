@@ -11,8 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from workers_client.run_totals import Command
 from workers_client.wire import WORKER_TTL_SECONDS
@@ -78,8 +77,7 @@ return reply
 """
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(NamedTuple):
     """Redis's reply to one flush.
 
     `was_redelivered`: it had been applied before. `was_empty`: Redis knew no earlier flush of this worker, though there

@@ -6,7 +6,6 @@ import heapq
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
 MAX_RUNS = 100  # runs named in the record, newest activity first
 
 
-@dataclass
 class Identity:
     """Who a worker is: new at each process start and after a fork, since pods and workloads reuse their names."""
 
-    role: str
-    parent: str | None = None
-    host: str = field(default_factory=lambda: _host_name())
-    pid: int = field(default_factory=os.getpid)
-    started_at: float = field(default_factory=time.time)
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    def __init__(self, role: str, parent: str | None = None) -> None:
+        self.role = role
+        self.parent = parent
+        self.host = _host_name()
+        self.pid = os.getpid()
+        self.started_at = time.time()
+        self.environment: Mapping[str, str] = os.environ
 
     @cached_property
     def worker(self) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("workers_client", "telemetry_app", "openrl_site", "examples")
 CONTRACT = ("workers_client.wire", "workers_client.wire_values", "workers_client.wire_worker", "workers_client.codec",
-            "workers_client.wire_records", "workers_client.quick_parse", "workers_client.exceptions")  # fmt: skip
+            "workers_client.wire_records", "workers_client.wire_parse", "workers_client.quick_parse",
+            "workers_client.exceptions")  # fmt: skip
 PURE = tuple(
     f"telemetry_app.{name}"
     for name in (
