@@ -71,7 +71,10 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         lags = [taken.lag_seconds for taken in (operations, samples) if taken.records]
         run.snapshot_lag_seconds = max(lags, default=0.0)
         run.snapshot_lag_records = len(operations.records) + len(samples.records)
-        run.save(force_insert=run._state.adding)
+        if run._state.adding:
+            run.save(force_insert=True)
+        else:
+            run.save_measured()
     return RunTaken(
         rows_written=written,
         malformed_count=operations.malformed_count + samples.malformed_count,

@@ -34,10 +34,8 @@ class ReadOnlyAdmin(ModelAdmin):
     list_per_page = 50
     list_before_template = "telemetry_app/freshness.html"
     actions: Any = None
-
-    class Media:
-        css = {"all": ["telemetry_app/pages.css"]}
-        js = ["telemetry_app/refresh.js"]
+    empty_help = ""  # what to do where there is nothing yet
+    empty_template: str | None = None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Nobody."""
@@ -70,6 +68,10 @@ class PageAdmin(ReadOnlyAdmin):
             Http404: there is no such row.
         """
         raise NotImplementedError
+
+    def form_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any]) -> HttpResponse:
+        """Show and take the theme's form of one row, which stands beside its page."""
+        return super().changeform_view(request, object_id, "", extra_context)
 
     def changeform_view(
         self,

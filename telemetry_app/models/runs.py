@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from telemetry_app.models.limits import TEXT_LENGTH
 from workers_client import wire
+
+NAME_LENGTH = 200
+TAG_LENGTH = 50
+MOST_TAGS = 20
+NOTES_LENGTH = 10_000
+EDITED_FIELDS = ("name", "tags", "notes", "owner", "pinned")
 
 
 class RunState(models.TextChoices):
@@ -58,6 +66,13 @@ class Run(models.Model):
         null=True, help_text="How long the oldest record of the newest snapshot had waited in Redis."
     )
     snapshot_lag_records = models.PositiveBigIntegerField(default=0, help_text="Records the newest snapshot took.")
+    # What people say of it; no snapshot writes these.
+    name = models.CharField(max_length=NAME_LENGTH, default="", db_default="", blank=True)
+    tags = ArrayField(models.CharField(max_length=TAG_LENGTH), default=list, db_default=[], blank=True)
+    notes = models.TextField(max_length=NOTES_LENGTH, default="", db_default="", blank=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"
+    )
     pinned = models.BooleanField(default=False, help_text="A pinned run is kept whole, whatever the policies say.")
 
     class Meta:
@@ -78,3 +93,8 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.run_id
+
+    def save_measured(self) -> None:
+        """Save all but what people edit: who does so while the run is taken would lose it."""
+        measured = [field.name for field in self._meta.concrete_fields if field.name not in EDITED_FIELDS]
+        self.save(update_fields=[name for name in measured if name != self._meta.pk.name])

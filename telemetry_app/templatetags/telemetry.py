@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from telemetry_app.health import Health
 from telemetry_app.models import RunState
+from telemetry_app.sparkline import HEIGHT, WIDTH, sparkline_points
 
 register = template.Library()
 
@@ -44,16 +46,34 @@ def badge(word: str | None) -> SafeString:
 
 @register.filter
 def ago(instant: Any) -> SafeString:
-    """Write an instant as its age, with the instant itself (UTC) on hover."""
+    """Write an instant as its age, which a script keeps, with the instant itself (UTC) on hover."""
     moment = _moment(instant)
     if moment is None:
         return NOTHING
     age = (timezone.now() - moment).total_seconds()
     shown = f"in {duration(-age)}" if age < -1 else f"{duration(max(0.0, age), whole=True)} ago"
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>',
+        '<time datetime="{}" title="{} UTC" data-age>{}</time>',
         moment.isoformat(), moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"), shown,
     )  # fmt: skip
+
+
+@register.filter
+def instant(value: Any) -> SafeString:
+    """Write an instant in UTC; a script puts the reader's own time zone in its place, and UTC on hover."""
+    moment = _moment(value)
+    if moment is None:
+        return NOTHING
+    return format_html(
+        '<time datetime="{}" data-instant>{} UTC</time>',
+        moment.isoformat(), moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M"),
+    )  # fmt: skip
+
+
+@register.simple_tag
+def server_time() -> str:
+    """Return the site's clock in unix seconds: the reader's own may be wrong."""
+    return f"{timezone.now().timestamp():.1f}"
 
 
 @register.filter
@@ -93,6 +113,30 @@ def short(text: Any, length: int = 40) -> SafeString:
         return format_html('<span class="t-id">{}</span>', words)
     half = (length - 1) // 2
     return format_html('<span class="t-id" title="{}">{}…{}</span>', words, words[:half], words[-half:])
+
+
+@register.filter
+def sparkline(seconds: Sequence[float]) -> SafeString:
+    """Draw how long each of the newest steps took, with the figures as its text."""
+    if len(seconds) < 2:
+        return NOTHING
+    spread = f"{duration(min(seconds))} to {duration(max(seconds))}"
+    text = f"newest {duration(seconds[-1])}, {spread} over {len(seconds)} steps"
+    return format_html(
+        '<svg class="t-spark" role="img" width="{}" height="{}" viewBox="0 0 {} {}" aria-label="Step time: {}">'
+        '<title>{}</title><polyline points="{}"/></svg> <span class="t-unit">{}</span>',
+        WIDTH, HEIGHT, WIDTH, HEIGHT, text, text, sparkline_points(seconds), duration(seconds[-1]),
+    )  # fmt: skip
+
+
+@register.filter
+def reading(found: Any) -> SafeString:
+    """Write a metric's newest value with its name on hover."""
+    if found is None:
+        return NOTHING
+    if found.value is None:
+        return format_html('<span class="t-badge t-bad" title="{}">▲ not finite</span>', found.name)
+    return format_html('<span class="t-reading" title="{}">{}</span>', found.name, figure(found.value))
 
 
 def _moment(instant: Any) -> datetime | None:

@@ -72,7 +72,12 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def admin_page(page: Page, live_server: LiveServer) -> Page:
-    """A page that is signed in to `live_server` as a superuser."""
+    """A page that is signed in to `live_server` as a superuser.
+
+    That server can't stream: events end at once, and pages ask again every few seconds instead.
+    """
+    events = {"content_type": "text/event-stream", "body": "retry: 600000\n\n"}
+    page.route("**/api/v1/inspect/**events", lambda route: route.fulfill(**events))
     user = get_user_model().objects.create_superuser(username="browser-admin", password="not-asked-for")
     client = Client()
     client.force_login(user)
