@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.support.chromium import FLAGS, find_chromium
 
 _LEFT_OUT = pytest.StashKey[list[str]]()
-_TIMEOUT_MILLISECONDS = 10_000
+_TIMEOUT_MILLISECONDS = 30_000
 
 
 @pytest.hookimpl(trylast=True)
