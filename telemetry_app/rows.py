@@ -129,6 +129,21 @@ def records_of(rows: Iterable[Operation]) -> list[wire.OpRecord]:
     return [record_of(row) for row in rows]
 
 
+def turn_of(row: Turn) -> wire.TurnRecord:
+    """Return the record that a row was made of."""
+    return wire.TurnRecord(
+        workload=row.workload,
+        started_at=row.started_at.timestamp(),
+        at=row.at.timestamp(),
+        id=row.record_id,
+        role=row.role or None,
+        worker=row.worker or None,
+        node=row.node or None,
+        requested_at=to_unix(row.requested_at),
+        ops=tuple(wire.TurnOp(**{name: op[name] for name in wire.TurnOp.__slots__ if name in op}) for op in row.ops),
+    )
+
+
 def worker_values(record: WorkerRecord, heartbeat_at: float) -> dict[str, Any]:
     """Return the columns of a worker's row but its id; `heartbeat_at` is the newest of index and record."""
     return {

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from workers_client import events, wire
+from workers_client.commands import CommandIds, command_ids
 from workers_client.wire_values import text
 
 if TYPE_CHECKING:
@@ -131,10 +132,14 @@ class GpuTurn:
 
 
 class Span:
-    """Work inside a turn that is not a request: `wake_up`, `sleep`, `weight_sync`. Sets the worker's phase."""
+    """Work inside a turn that is no op: `wake_up`, `sleep`, `weight_sync`. Sets the worker's phase.
 
-    def __init__(self, core: Core, name: Any) -> None:
+    `request` is the command or sampling request it is for, where it is for one alone: a sampler's `sample`.
+    """
+
+    def __init__(self, core: Core, name: Any, request: Any = None) -> None:
         self._core = core
+        self._ids = None if request is None else _ids(core, request)
         self.name = _name(core, name)
         self.phase = _SPAN_PHASES.get(self.name, wire.Phase.RUNNING.value)
         self.started_at = 0.0
@@ -150,8 +155,9 @@ class Span:
         self._core.spans.pop(id(self), None)
         at = time.time()
         status = wire.Status.SUCCEEDED.value if kind is None else wire.Status.FAILED.value
+        of_request = () if self._ids is None else (self._ids.run, self._ids.request_id)
         for turn in list(self._core.turns.values()):
-            turn.note(self.name, self.started_at, at, status)
+            turn.note(self.name, self.started_at, at, status, *of_request)
 
     async def __aenter__(self) -> Span:
         return self.__enter__()
@@ -160,6 +166,14 @@ class Span:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.__exit__(kind, error, trace)
+
+
+def _ids(core: Core, request: Any) -> CommandIds | None:
+    try:
+        return command_ids(request)
+    except Exception:  # noqa: BLE001 - nonsense from a host
+        core.count_error()
+        return None
 
 
 def _name(core: Core, value: Any) -> str:

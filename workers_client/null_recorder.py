@@ -107,7 +107,7 @@ class NullRecorder:
         """Return a context manager, plain and async, that enters the lease and does nothing else."""
         return NullTurn(lease)
 
-    def span(self, name: Any) -> NullOperation:
+    def span(self, name: Any, request: Any = None) -> NullOperation:
         """Return a context manager that does nothing."""
         return NullOperation()
 

@@ -173,9 +173,13 @@ class Recorder:
         """Wrap a time slicer's lease: the wait before, the hold, and what ran inside (trainer, sampler)."""
         return GpuTurn(self._core, self.role, workload, lease)
 
-    def span(self, name: Any) -> Span:
-        """Return the context manager around work that is no request: `wake_up`, `sleep`, `weight_sync`."""
-        return Span(self._core, name)
+    def span(self, name: Any, request: Any = None) -> Span:
+        """Return the context manager around work that is no op: `wake_up`, `sleep`, `weight_sync`.
+
+        `request` is the command or sampling request it is for, where it is for one alone: a sampler's turn then says
+        which run it worked for.
+        """
+        return Span(self._core, name, request)
 
     def phase(self, name: Any) -> None:
         """Set the worker's phase where no other call implies it. A worker that only says its phase is seen, too."""

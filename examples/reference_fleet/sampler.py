@@ -95,11 +95,11 @@ class Sampler:
     def _result(self, request: Command) -> Result | None:
         """Return a request's answer, or None where it is to be tried again, after a weight update that failed."""
         try:
-            self._load(request["payload"]["sampler_weights_ref"], request["model_id"])
+            self._load(request)
             count = self._trouble.count(run_id := request["model_id"], "sample")
             if self._trouble.fails(run_id, "sample", count):
                 return failed_result("sample was told to fail")
-            with self._device.busy():
+            with self._recorder.span("sample", request), self._device.busy():
                 return self._sample(request["payload"])
         except WeightUpdateError as error:
             log(_WORKLOAD, f"weight update failed: {error}")
@@ -108,7 +108,7 @@ class Sampler:
             log(_WORKLOAD, f"sample failed: {type(error).__name__}: {error}")
             return failed_result(str(error))
 
-    def _load(self, reference: str, run_id: str) -> None:
+    def _load(self, request: Command) -> None:
         """Bring the weights that a request names onto the device, where they are not there.
 
         Raises:
@@ -116,6 +116,7 @@ class Sampler:
             RuntimeError: it failed so often that the revision counts as one that can't be loaded.
             FileNotFoundError: the revision is gone.
         """
+        reference, run_id = request["payload"]["sampler_weights_ref"], request["model_id"]
         if reference == self._revision:
             return
         if self._failed_updates.get(reference, 0) >= _UPDATE_TRIES:
@@ -125,7 +126,7 @@ class Sampler:
             raise FileNotFoundError(f"{reference} is gone")
         self._revision = ""  # an update that fails halfway leaves the device with neither
         try:
-            with self._recorder.span("weight_sync"), self._device.busy(_MOVE_SHARE):
+            with self._recorder.span("weight_sync", request), self._device.busy(_MOVE_SHARE):
                 self._network = self._read_network(path, run_id)
         except Exception as error:
             self._failed_updates[reference] = self._failed_updates.get(reference, 0) + 1

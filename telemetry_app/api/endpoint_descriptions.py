@@ -7,6 +7,7 @@ from telemetry_app.api import (
     fleet_serializers,
     run_serializers,
     serializers,
+    time_serializers,
     work_serializers,
     worker_serializers,
 )
@@ -17,6 +18,7 @@ from telemetry_app.api.requests import RequestFilters, RequestViewSet, RunReques
 from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.samples import RunSamplesViewSet, SampleFilters
 from telemetry_app.api.schema import describe, described
+from telemetry_app.api.time import RunTimeViewSet, TimeFilters
 from telemetry_app.api.turns import RunTurnsViewSet, TurnFilters
 from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
 
@@ -161,6 +163,18 @@ describe(
         description="`waited_for` tells whose turns overlapped the wait, `current` who holds the device right now.",
         example="runs_turns",
         filters=TurnFilters,
+        ids=RUN,
+    ),
+)
+
+describe(
+    RunTimeViewSet,
+    time=described(
+        time_serializers.RunTime,
+        summary="Where each step's wall time went, newest step last.",
+        description="Parts are exclusive and add up. GPU waits are told by who held the GPU: workload, run and op.",
+        example="runs_time",
+        filters=TimeFilters,
         ids=RUN,
     ),
 )

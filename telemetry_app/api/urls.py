@@ -19,6 +19,7 @@ from telemetry_app.api.renderers import CompactJSONRenderer, CsvRenderer
 from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.samples import RunSamplesViewSet
+from telemetry_app.api.time import RunTimeViewSet
 from telemetry_app.api.turns import RunTurnsViewSet
 from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
@@ -34,6 +35,7 @@ urlpatterns = [
     path("runs/<path:run>/failures", RunViewSet.as_view({"get": "failures"}, **TABLE), name="run-failures"),
     path("runs/<path:run>/requests", RunRequestsViewSet.as_view({"get": "requests"}), name="run-requests"),
     path("runs/<path:run>/turns", RunTurnsViewSet.as_view({"get": "turns"}), name="run-turns"),
+    path("runs/<path:run>/time", RunTimeViewSet.as_view({"get": "time"}), name="run-time"),
     path("runs/<path:run>/samples", RunSamplesViewSet.as_view({"get": "samples"}), name="run-samples"),
     path("runs/<path:run>/events", run_events, name="run-events"),
     path("runs/<path:run>/metrics", RunMetricsViewSet.as_view({"get": "metrics"}, **TABLE), name="run-metrics"),

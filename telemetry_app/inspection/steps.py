@@ -58,12 +58,21 @@ def run_steps(run_id: str, *, last: int = DEFAULT_LAST, before: int | None = Non
         InvalidQueryError: `last` is not from 1 to 2,000, or `before` is negative.
         NotFoundError, LiveDataUnavailableError, HistoryUnavailableError: see `run_sources`.
     """
+    check_span(last, before)
+    sources = run_sources(run_id)
+    return answer_steps(sources, or_none_where_live_is_out(read_workers), last=last, before=before)
+
+
+def check_span(last: int, before: int | None) -> None:
+    """Refuse a span of steps that is too long, or below 0.
+
+    Raises:
+        InvalidQueryError: `last` is not from 1 to 2,000, or `before` is negative.
+    """
     if not 1 <= last <= MOST_STEPS:
         raise InvalidQueryError("last", f"last={last} must be from 1 to {MOST_STEPS}.")
     if before is not None and before < 0:
         raise InvalidQueryError("before", f"before={before} must be 0 or more.")
-    sources = run_sources(run_id)
-    return answer_steps(sources, or_none_where_live_is_out(read_workers), last=last, before=before)
 
 
 def answer_steps(

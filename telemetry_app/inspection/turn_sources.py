@@ -9,10 +9,10 @@ from datetime import timedelta
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError
 from telemetry_app.inspection.sources import history, or_none_where_live_is_out
-from telemetry_app.instants import from_unix, to_unix
+from telemetry_app.instants import from_unix
 from telemetry_app.models import ListCursor, Turn
+from telemetry_app.rows import turn_of
 from workers_client import wire
-from workers_client.wire_records import TurnOp
 
 WORKLOADS = 500  # most recently used workloads whose lists are looked at
 FIRST_TURNS = 64  # newest of each workload: more than come between two snapshots. Where it is less, all are read
@@ -50,21 +50,6 @@ def new_turns() -> LiveTurns:
     if found.has_history and found.records:
         found.records = _not_stored(found)
     return found
-
-
-def turn_of(row: Turn) -> wire.TurnRecord:
-    """Return the record that a row was made of."""
-    return wire.TurnRecord(
-        workload=row.workload,
-        started_at=row.started_at.timestamp(),
-        at=row.at.timestamp(),
-        id=row.record_id,
-        role=row.role or None,
-        worker=row.worker or None,
-        node=row.node or None,
-        requested_at=to_unix(row.requested_at),
-        ops=tuple(TurnOp(**{name: op[name] for name in TurnOp.__slots__ if name in op}) for op in row.ops),
-    )
 
 
 def stored_turns_between(

@@ -18,9 +18,10 @@ from telemetry_app.health import Health
 from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.records import COUNT_LIMIT
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
-from telemetry_app.inspection.turn_sources import LiveTurns, new_turns, stored_turns_between, turn_of
+from telemetry_app.inspection.turn_sources import LiveTurns, new_turns, stored_turns_between
 from telemetry_app.instants import from_unix, rfc3339
 from telemetry_app.models import Turn
+from telemetry_app.rows import turn_of
 from telemetry_app.run_state import WorkerFact
 from workers_client import wire
 

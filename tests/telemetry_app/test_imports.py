@@ -23,6 +23,13 @@ PURE = tuple(
         "ledger_totals",
         "worker_changes",
         "wrong_clocks",
+        "spans",
+        "gpu_turns",
+        "device_time",
+        "step_clock",
+        "sampling_time",
+        "run_activity",
+        "open_activity",
     )
 )
 READERS = "telemetry_app.readers"

@@ -91,6 +91,20 @@ def test_a_turn_tells_the_wait_the_hold_and_what_ran_inside(recorder: Recorder, 
     ]
 
 
+def test_a_span_for_one_request_says_which(recorder: Recorder, redis_client: redis.Redis) -> None:
+    with recorder.gpu_turn(WORKLOAD, Lease()):
+        with recorder.span("sample", command(7)):
+            pass
+        with recorder.span("sample", "no request"):
+            pass
+    assert recorder.flush(20)
+    [turn] = turns(redis_client)
+    assert [(op.name, op.run_id, op.request_id) for op in turn.ops] == [
+        ("sample", RUN, "req-7"), ("sample", None, None),
+    ]  # fmt: skip
+    assert recorder.stats()["hook_errors"] == 1
+
+
 def test_an_async_lease_and_a_plain_one_work_in_async_code(recorder: Recorder, redis_client: redis.Redis) -> None:
     async def hold() -> list[str]:
         given = []

@@ -123,7 +123,7 @@ PATHS = {
     "/failures": "/failures", "/workers": "/workers", "/workers/{worker}": "/workers/w-1",
     "/workers/{worker}/events": "/workers/w-1/events", "/retention": "/retention", "/requests": "/requests",
     "/runs/{run}/requests": run_path(RUN, "/requests"), "/runs/{run}/samples": run_path(RUN, "/samples"),
-    "/runs/{run}/turns": run_path(RUN, "/turns"), "/fleet": "/fleet",
+    "/runs/{run}/turns": run_path(RUN, "/turns"), "/runs/{run}/time": run_path(RUN, "/time"), "/fleet": "/fleet",
     "/runs/{run}/metrics": run_path(RUN, "/metrics?names=grad_norm:mean,grad_norm&points=2"),
 }  # fmt: skip
 

@@ -1,0 +1,232 @@
+"""What a run did at each instant, as its records tell: claims for the step clock. Pure.
+
+Instants of records are on their writers' clocks; `offsets` (seconds, by worker) brings them to Redis's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from telemetry_app import step_clock
+from telemetry_app.device_time import DeviceTime, device_time, runs_of
+from telemetry_app.gpu_turns import SWITCHES, share_a_device
+from telemetry_app.grouping import group_operations, steps_of
+from telemetry_app.sampling_time import SAMPLE, sampling_spans
+from telemetry_app.spans import Span, difference, intersection, microseconds, union
+from telemetry_app.step_clock import StepTime, StepWindow
+from workers_client import wire
+from workers_client.wire_values import LAST_INSTANT
+
+TOLD_OFFSET_SECONDS = 1.0  # a clock that was off by more is named in the answer
+TRAINING = wire.TRAINING_OPERATIONS | {wire.FORWARD}
+Numbered = Sequence[tuple[int, wire.OpRecord]]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When a worker process that could serve the run lived (unix seconds): None is not known, or still."""
+
+    worker: str
+    started_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass(slots=True)
+class RunActivity:
+    """All that is known of a run over a stretch of time.
+
+    `turns` are those of all workloads. `open_claims` is what workers say goes on now: part, start and end.
+    `unknown` are spans whose records are lost. `lives` are those of the workers that can serve the run's ops.
+    """
+
+    run_id: str
+    operations: Numbered
+    steps_completed: int | None = None
+    samples: Sequence[wire.SampleRecord] = ()
+    turns: Sequence[wire.TurnRecord] = ()
+    lives: Sequence[Life] = ()
+    unknown: Sequence[tuple[float, float]] = ()
+    open_claims: Sequence[tuple[str, float, float]] = ()
+    offsets: Mapping[str, float] = field(default_factory=dict)
+
+
+def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = None) -> list[StepTime]:
+    """Return where the time of the steps from `first` to `last` went, oldest first.
+
+    A step whose beginning is not at hand (the end of the step before it) is left out.
+    """
+    operations = [(step, _on_one_clock(record, activity.offsets)) for step, record in activity.operations]
+    windows = _windows(operations, activity)
+    wanted = [window for window in windows if window.step >= first and (last is None or window.step <= last)]
+    turns = [_turn_on_one_clock(turn, activity.offsets) for turn in activity.turns]
+    claims = _claims(activity, [record for _, record in operations], turns)
+    times = step_clock.step_times(wanted, claims, _device(activity.run_id, turns))
+    told = _told_offsets(operations, activity.offsets)
+    for time in times:
+        time.clock_offset_seconds = told.get(time.window.step)
+    return times
+
+
+# --- Steps ----------------------------------------------------------------------------------------------------
+def _windows(operations: Numbered, activity: RunActivity) -> list[StepWindow]:
+    """Return when each step was. The open one goes on as long as something of the run is open."""
+    steps = steps_of(group_operations(operations), steps_completed=activity.steps_completed)
+    windows: list[StepWindow] = []
+    for step in steps:
+        end = max(group.finished_at for group in step.operations.values())
+        if step.wall_seconds is not None:
+            start, finish = microseconds(end - step.wall_seconds), microseconds(end)
+            start = windows[-1].end if windows and windows[-1].step == step.step - 1 else start
+            windows.append(StepWindow(step.step, step.completed, min(start, finish), finish))
+    return _with_what_is_open(windows, activity)
+
+
+def _with_what_is_open(windows: list[StepWindow], activity: RunActivity) -> list[StepWindow]:
+    opened = [end for _, _, end in activity.open_claims]
+    if not (windows and opened):
+        return windows
+    newest, end = windows[-1], microseconds(max(opened))
+    if end <= newest.end:
+        return windows
+    if newest.completed:
+        return [*windows, StepWindow(newest.step + 1, False, newest.end, end)]
+    return [*windows[:-1], StepWindow(newest.step, False, newest.start, end)]
+
+
+# --- Claims ---------------------------------------------------------------------------------------------------
+def _claims(
+    activity: RunActivity, operations: Sequence[wire.OpRecord], turns: Sequence[wire.TurnRecord]
+) -> dict[str, list[Span]]:
+    own = [turn for turn in turns if activity.run_id in runs_of(turn)]
+    claims: dict[str, list[Span]] = {part: [] for part in step_clock.PARTS}
+    for record in operations:
+        part = part_of(record.operation)
+        if record.started_at is not None:
+            claims[part].append(_span(record.started_at, record.at))
+    for part, start, end in activity.open_claims:
+        claims[part].append(_span(start, end))
+    queued = [*claims[step_clock.QUEUE], *(_queued(record) for record in operations if record.enqueued_at is not None)]
+    running = [span for part in (step_clock.TRAINING, step_clock.SAVING) for span in claims[part]]
+    sampled = [_span(op.start, op.end) for turn in own for op in turn.ops if _is_sample(op, activity.run_id)]
+    serving = [_span(turn.requested_at or turn.started_at, turn.at) for turn in own if _samples(turn, activity.run_id)]
+    claims[step_clock.SAMPLING] += sampled + sampling_spans(activity.samples, [*queued, *running], [*sampled, *serving])
+    is_open = union([*queued, *running, *serving, *claims[step_clock.SAMPLING]])
+    claims[step_clock.GPU_SWITCH] += [_span(op.start, op.end) for op in _switches(own, activity.run_id)]
+    waits = [_span(turn.requested_at, turn.started_at) for turn in own if turn.requested_at is not None]
+    claims[step_clock.GPU_WAIT] = intersection([*waits, *claims[step_clock.GPU_WAIT]], is_open)
+    lives = _alive(activity.lives)
+    claims[step_clock.QUEUE] = queued if lives is None else intersection(queued, lives)
+    claims[step_clock.NO_WORKER] += [] if lives is None else difference(queued, lives)
+    lost = [_span(start, end) for start, end in activity.unknown]
+    claims[step_clock.UNTRACKED] = [*lost, *_unstamped(operations)]
+    return claims
+
+
+def part_of(operation: str) -> str:
+    """Return the part that an op belongs to while it runs: what neither trains nor samples makes or keeps state."""
+    if operation in TRAINING:
+        return step_clock.TRAINING
+    return step_clock.SAMPLING if operation == SAMPLE else step_clock.SAVING
+
+
+def _queued(record: wire.OpRecord) -> Span:
+    assert record.enqueued_at is not None  # the caller looked
+    return _span(record.enqueued_at, record.at if record.started_at is None else record.started_at)
+
+
+def _unstamped(operations: Sequence[wire.OpRecord]) -> list[Span]:
+    """Return the time before each op of which nobody says when it was enqueued: it waited, or the client did."""
+    found: list[Span] = []
+    before = -inf
+    for record in sorted(operations, key=lambda record: record.at):
+        start = record.at if record.started_at is None else record.started_at
+        if record.enqueued_at is None and -inf < before < start:
+            found.append(_span(before, start))
+        before = max(before, record.at)
+    return found
+
+
+def _alive(lives: Sequence[Life]) -> list[Span] | None:
+    """Return when any worker that could serve the run lived, None where that is not known."""
+    if not lives or any(life.started_at is None for life in lives):
+        return None
+    return union(
+        _span(life.started_at or 0.0, LAST_INSTANT if life.ended_at is None else life.ended_at) for life in lives
+    )
+
+
+# --- Turns ----------------------------------------------------------------------------------------------------
+def _switches(own: Iterable[wire.TurnRecord], run_id: str) -> list[wire.TurnOp]:
+    """Return the switches of the run's turns: its own, and those of no run, which serve all that a turn worked for."""
+    return [op for turn in own for op in turn.ops if op.name in SWITCHES and op.run_id in (None, run_id)]
+
+
+def _is_sample(op: wire.TurnOp, run_id: str) -> bool:
+    return op.name == SAMPLE and op.run_id == run_id
+
+
+def _samples(turn: wire.TurnRecord, run_id: str) -> bool:
+    return any(_is_sample(op, run_id) for op in turn.ops)
+
+
+def _device(run_id: str, turns: Sequence[wire.TurnRecord]) -> DeviceTime:
+    """Return who had the device that the run uses: all turns that share one with a turn of the run."""
+    own = {turn.node: turn for turn in turns if run_id in runs_of(turn)}
+    return device_time(turn for turn in turns if any(share_a_device(turn, other) for other in own.values()))
+
+
+# --- Clocks ---------------------------------------------------------------------------------------------------
+def _span(start: float, end: float) -> Span:
+    return microseconds(start), microseconds(end)
+
+
+def _on_one_clock(record: wire.OpRecord, offsets: Mapping[str, float]) -> wire.OpRecord:
+    """Return what the clock needs of an op. `enqueued_at` is of another process, whose clock no record names."""
+    offset = offsets.get(record.worker or "", 0.0)
+    return wire.OpRecord(
+        record.run_id,
+        record.operation,
+        record.status,
+        record.at - offset,
+        id=record.identity,
+        worker=record.worker,
+        enqueued_at=record.enqueued_at,
+        started_at=_started_at(record, offset),
+        batch=record.batch,
+    )
+
+
+def _started_at(record: wire.OpRecord, offset: float) -> float | None:
+    if record.started_at is not None:
+        return record.started_at - offset
+    return None if record.elapsed_seconds is None else record.at - record.elapsed_seconds - offset
+
+
+def _told_offsets(operations: Numbered, offsets: Mapping[str, float]) -> dict[int, float]:
+    """Return by step the largest offset of its workers, where that is more than a second."""
+    told: dict[int, float] = {}
+    for step, record in operations:
+        offset = offsets.get(record.worker or "", 0.0)
+        if abs(offset) > max(TOLD_OFFSET_SECONDS, abs(told.get(step, 0.0))):
+            told[step] = offset
+    return told
+
+
+def _turn_on_one_clock(turn: wire.TurnRecord, offsets: Mapping[str, float]) -> wire.TurnRecord:
+    offset = offsets.get(turn.worker or "", 0.0)
+    if not offset:
+        return turn
+    return wire.TurnRecord(
+        turn.workload,
+        turn.started_at - offset,
+        turn.at - offset,
+        id=turn.identity,
+        worker=turn.worker,
+        node=turn.node,
+        requested_at=None if turn.requested_at is None else turn.requested_at - offset,
+        ops=tuple(
+            wire.TurnOp(op.name, op.start - offset, op.end - offset, op.count, run_id=op.run_id) for op in turn.ops
+        ),
+    )

@@ -1,0 +1,117 @@
+"""What PostgreSQL keeps of a run's activity, as records for the step clock. Each function is one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.db.models import Q
+
+from telemetry_app.health import LATE_INTERVALS
+from telemetry_app.instants import from_unix, to_unix
+from telemetry_app.models import Gap, Operation, Sample, Turn, Worker
+from telemetry_app.open_activity import SERVING, correction
+from telemetry_app.rows import turn_of
+from telemetry_app.run_activity import Life
+from workers_client import wire
+
+MOST_RECORDS = 50_000  # newest ops, samples and turns of a stretch that are looked at
+GROUP_SPAN = timedelta(hours=1)  # a group record that ends later than so after a stretch tells nothing of it
+
+_OPERATION = (
+    "step",
+    "record_id",
+    "operation",
+    "status",
+    "at",
+    "worker",
+    "enqueued_at",
+    "started_at",
+    "elapsed_seconds",
+)
+_SAMPLE = ("record_id", "kind", "count", "accepted_at", "first_answered_at", "at", "seconds_sum", "seconds_max",
+           "busy_seconds")  # fmt: skip
+_WORKER = ("worker", "role", "runs", "started_at", "last_heartbeat_at", "interval_seconds", "exited_at",
+           "record__clock_offset_seconds")  # fmt: skip
+
+
+@dataclass(slots=True)
+class StoredWorkers:
+    """Workers that could serve a run, and by how many seconds clocks are ahead of Redis's."""
+
+    lives: dict[str, Life] = field(default_factory=dict)
+    offsets: dict[str, float] = field(default_factory=dict)
+
+
+def operations_of(run_id: str, first: int, last: int | None) -> list[tuple[int, wire.OpRecord]]:
+    """Return what the clock needs of a run's ops from step `first` to `last`, each with its step."""
+    rows = Operation.objects.of_run(run_id).filter(step__gte=max(0, first))
+    rows = rows if last is None else rows.filter(step__lte=last)
+    found = rows.order_by("-step").values_list(*_OPERATION)[:MOST_RECORDS]
+    return [
+        (
+            step,
+            wire.OpRecord(
+                run_id, operation, status, at.timestamp(), id=record_id, worker=worker or None,
+                enqueued_at=to_unix(enqueued_at), started_at=to_unix(started_at), elapsed_seconds=elapsed, step=step,
+            ),
+        )
+        for step, record_id, operation, status, at, worker, enqueued_at, started_at, elapsed in found
+    ]  # fmt: skip
+
+
+def samples_of(run_id: str, start: float, end: float) -> list[wire.SampleRecord]:
+    """Return a run's sampling records that may tell of the time from `start` to `end` (unix seconds)."""
+    rows = Sample.objects.of_run(run_id).filter(at__gt=from_unix(start), at__lt=from_unix(end) + GROUP_SPAN)
+    found = rows.order_by("-at", "-id").values_list(*_SAMPLE)[:MOST_RECORDS]
+    records: list[wire.SampleRecord] = []
+    for record_id, kind, count, accepted_at, answered_at, at, seconds_sum, seconds_max, busy in found:
+        if kind == "failure":
+            records.append(wire.SampleFailure(run_id, at.timestamp(), id=record_id, accepted_at=to_unix(accepted_at)))
+            continue
+        group = wire.SampleGroup(
+            run_id, at.timestamp(), count, id=record_id, first_accepted_at=to_unix(accepted_at),
+            first_answered_at=to_unix(answered_at), seconds_sum=seconds_sum, seconds_max=seconds_max, busy_seconds=busy,
+        )  # fmt: skip
+        records.append(group)
+    return records
+
+
+def turns_between(start: float, end: float, *, workloads: Iterable[str] = ()) -> list[wire.TurnRecord]:
+    """Return the newest stored turns that ended after `start` and began before `end` (unix seconds).
+
+    Where the workloads are known an index serves each of them; else the days are read.
+    """
+    rows = Turn.objects.filter(at__gt=from_unix(start), started_at__lt=from_unix(end))
+    names = list(workloads)
+    rows = rows.filter(workload__in=names) if names else rows
+    return [turn_of(row) for row in rows.order_by("-at")[:MOST_RECORDS]]
+
+
+def workers_of(run_id: str, names: Iterable[str], *, now: float) -> StoredWorkers:
+    """Return the workers that named the run, and those of these names, as they were at `now` (unix seconds)."""
+    found = StoredWorkers()
+    named = set(names)
+    rows = Worker.objects.filter(Q(runs__contains=[run_id]) | Q(worker__in=named)).order_by()
+    for worker, role, runs, started_at, heartbeat_at, interval, exited_at, offset in rows.values_list(*_WORKER):
+        ahead = correction(offset)
+        if ahead:
+            found.offsets[worker] = ahead
+        if worker not in named and not (role == SERVING and run_id in runs):
+            continue
+        is_lost = now - (heartbeat_at.timestamp() - ahead) > LATE_INTERVALS * interval
+        ended_at = exited_at or (heartbeat_at if is_lost else None)
+        found.lives[worker] = Life(
+            worker,
+            None if started_at is None else started_at.timestamp() - ahead,
+            None if ended_at is None else ended_at.timestamp() - ahead,
+        )
+    return found
+
+
+def gaps_of(run_id: str) -> list[tuple[float, float]]:
+    """Return the spans in which records of a run are lost."""
+    rows = Gap.objects.filter(run_id=run_id, after_at__isnull=False, before_at__isnull=False)
+    spans = rows.values_list("after_at", "before_at")
+    return [(after.timestamp(), before.timestamp()) for after, before in spans if after and before]
