@@ -6,19 +6,18 @@ COPY itself has no ON CONFLICT, and `bulk_create` is several times slower (`docs
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection, models, transaction
 from django.db.utils import IntegrityError
 from psycopg import sql
-from psycopg.abc import Buffer
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
+from psycopg.copy import QueuedLibpqWriter
 
-from workers_client.codec import encode_object
+from telemetry_app import binary_copy
+from telemetry_app.instants import from_unix
 
 # A record delivered again may bring another finish time, which the unique constraint can't see: it has to hold `at`.
 REDELIVERY_SPAN = timedelta(days=1)
@@ -38,8 +37,8 @@ class Table:
 
     model: type[models.Model]
     columns: tuple[str, ...]
-    owner: str
-    content: tuple[str, ...]
+    owner: str = ""
+    content: tuple[str, ...] = ()
 
     @property
     def name(self) -> sql.Identifier:
@@ -48,12 +47,18 @@ class Table:
 
     @property
     def types(self) -> list[str]:
-        """The columns' types in PostgreSQL, as binary COPY needs them: it converts nothing."""
+        """The columns' types in PostgreSQL: binary COPY converts nothing."""
         return [_type_of(self.model._meta.get_field(name)) for name in self.columns]
 
 
-def insert_once(table: Table, rows: Sequence[tuple[Any, ...]], *, are_new: bool = False) -> Inserted:
-    """Insert the rows that are not stored yet.
+def insert_once(
+    table: Table,
+    rows: Sequence[tuple[Any, ...]],
+    *,
+    are_new: bool = False,
+    meanwhile: Callable[[], None] | None = None,
+) -> Inserted:
+    """Insert the rows that are not stored yet; their instants are unix seconds. `meanwhile` is that of `copy`.
 
     Must run inside a transaction: the staging table ends with it. A row counts as stored where one of the model's
     unique constraints says so, or where one of its `record_id` and owner ended within a day of the new ones.
@@ -65,7 +70,7 @@ def insert_once(table: Table, rows: Sequence[tuple[Any, ...]], *, are_new: bool 
     if are_new:
         try:
             with transaction.atomic():
-                _copy(table.name, table, rows)
+                copy(table, packed(table, rows), meanwhile=meanwhile)
             return Inserted(frozenset(row[record_id] for row in rows))
         except IntegrityError:
             pass  # a record of another writer, told again
@@ -76,15 +81,16 @@ def _insert_staged(table: Table, rows: Sequence[tuple[Any, ...]]) -> Inserted:
     staging = sql.Identifier(f"staging_{table.model._meta.db_table}")
     names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
     at = table.columns.index("at")
-    ends: list[datetime] = [row[at] for row in rows]
+    ends: list[float] = [row[at] for row in rows]
     parts = {
         "table": table.name, "staging": staging, "names": names, "owner": sql.Identifier(table.owner),
-        "first": sql.Literal(min(ends) - REDELIVERY_SPAN), "last": sql.Literal(max(ends) + REDELIVERY_SPAN),
+        "first": sql.Literal(from_unix(min(ends)) - REDELIVERY_SPAN),
+        "last": sql.Literal(from_unix(max(ends)) + REDELIVERY_SPAN),
         "old_content": _content("old", table.content), "new_content": _content("new", table.content),
     }  # fmt: skip
     _execute("DROP TABLE IF EXISTS {staging}", parts)
     _execute("CREATE TEMP TABLE {staging} ON COMMIT DROP AS SELECT {names} FROM {table} WITH NO DATA", parts)
-    _copy(staging, table, rows)
+    copy(table, packed(table, rows), into=staging)
     inserted = frozenset(found for (found,) in _execute(_INSERT_NEW, parts))
     conflicts = 0
     if len(inserted) < len(rows):
@@ -114,29 +120,34 @@ def _execute(statement: str, parts: dict[str, Any]) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def _copy(target: sql.Identifier, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+def packed(table: Table, rows: Sequence[tuple[Any, ...]]) -> Iterator[bytes]:
+    """Return rows as `copy` takes them, block by block."""
+    return binary_copy.blocks(table.types, rows)
+
+
+def copy(
+    table: Table,
+    blocks: Iterable[bytes],
+    *,
+    into: sql.Identifier | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> None:
+    """Write packed rows into the table, or one with the same columns; `meanwhile` runs while PostgreSQL works on them.
+
+    It may not use the connection. The rows are sent by another thread, which needs no Python to wait.
+    """
     names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(target, names)
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(into or table.name, names)
     with connection.cursor() as cursor, connection.wrap_database_errors:
-        cursor.cursor.adapters.register_dumper(dict, _Jsonb)
-        with cursor.copy(statement.as_string(cursor.connection)) as copy:
-            copy.set_types(table.types)
-            for row in rows:
-                copy.write_row(row)
-
-
-class _Jsonb(Dumper):
-    """Values of JSONB columns as binary COPY takes them: the version of the format, then the JSON."""
-
-    format = Format.BINARY
-    oid = 3802  # jsonb, of PostgreSQL's catalogue pg_type.dat
-
-    def dump(self, obj: Any) -> Buffer:
-        """Encode a value with the codec in use."""
-        return b"\x01" + encode_object(obj)
+        writer = QueuedLibpqWriter(cursor.cursor)
+        with cursor.cursor.copy(statement.as_string(cursor.connection), writer=writer) as target:
+            target.write(binary_copy.HEADER)
+            for block in blocks:
+                target.write(block)
+            target.write(binary_copy.END)
+            if meanwhile:
+                meanwhile()
 
 
 def _type_of(field: Any) -> str:
-    kind = re.sub(r"\(\d+\)", "", field.db_type(connection))
-    names = {"timestamp with time zone": "timestamptz", "double precision": "float8", "bigint": "int8"}
-    return names.get(kind, kind)
+    return re.sub(r"\(\d+\)", "", field.db_type(connection))

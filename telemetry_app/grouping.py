@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
+from msgspec import Struct
+
 from telemetry_app.step_numbers import number_steps
 from workers_client.wire import OPTIM_STEP, TRAINING_OPERATIONS, OpRecord, Status
 
@@ -20,16 +22,24 @@ _FAILED, _CANCELLED = Status.FAILED.value, Status.CANCELLED.value
 _LARGEST = sys.float_info.max  # a sum of durations stops there: neither JSON nor PostgreSQL's JSON has infinity
 
 
-@dataclass(slots=True)
-class MetricSpread:
-    """One metric of one op in one step; `last` is the newest by finish time. A count of 0 has no numbers."""
+class MetricSpread(Struct, array_like=True, eq=False, gc=False):
+    """One metric of one op in one step; `last` is the newest by finish time. A count of 0 has no numbers.
+
+    Encodes as the list of its numbers, and is made several times faster than a dataclass: a run has thousands.
+    """
 
     count: int = 0
     min: float | None = None
     mean: float | None = None
     max: float | None = None
     last: float | None = None
-    last_at: float | None = field(default=None, compare=False)  # unix seconds
+    last_at: float | None = None  # unix seconds; does not count when two are compared
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MetricSpread) and self._compared() == other._compared()
+
+    def _compared(self) -> tuple[float | None, ...]:
+        return self.count, self.min, self.mean, self.max, self.last
 
 
 @dataclass(slots=True)
@@ -241,10 +251,15 @@ def _group_of_one(record: OpRecord) -> OperationGroup:
 def _spreads(records: list[OpRecord]) -> dict[str, MetricSpread]:
     """Return the spread of each metric over records, oldest first."""
     names = list(records[0].metrics)
-    if all(list(record.metrics) == names for record in records):  # the usual case, three times faster
-        columns = zip(*(record.metrics.values() for record in records), strict=True)
-        at = records[-1].at
-        return {name: _spread(values, at) for name, values in zip(names, columns, strict=True)}
+    if all(list(record.metrics) == names for record in records):  # the usual case, several times faster
+        count, at = len(records), records[-1].at
+        columns = list(zip(*[record.metrics.values() for record in records], strict=True))
+        means = [sum(values) / count for values in columns]
+        if math.isfinite(sum(means)):
+            return {
+                name: MetricSpread(count, min(values), mean, max(values), values[-1], at)
+                for name, values, mean in zip(names, columns, means, strict=True)
+            }
     spreads: dict[str, MetricSpread] = {}
     for name in {name: None for record in records for name in record.metrics}:
         having = [record for record in records if name in record.metrics]
@@ -286,12 +301,14 @@ def _merged_spread(spread: MetricSpread, later: MetricSpread) -> MetricSpread:
         return later
     if later.min is None or later.mean is None or later.max is None or later.last_at is None:
         return spread
-    return replace(
-        later if later.last_at >= spread.last_at else spread,
-        count=spread.count + later.count,
-        min=min(spread.min, later.min),
-        mean=_mean(spread.mean, spread.count, later.mean, later.count),
-        max=max(spread.max, later.max),
+    newest = later if later.last_at >= spread.last_at else spread
+    return MetricSpread(
+        spread.count + later.count,
+        min(spread.min, later.min),
+        _mean(spread.mean, spread.count, later.mean, later.count),
+        max(spread.max, later.max),
+        newest.last,
+        newest.last_at,
     )
 
 

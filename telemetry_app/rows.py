@@ -46,10 +46,10 @@ def operation_row(record: wire.OpRecord, step: int) -> tuple[Any, ...]:
         record.status,
         record.error_type or "",
         record.error_category or "",
-        from_unix(record.enqueued_at),
+        record.enqueued_at,
         record.queue_seconds,
-        from_unix(record.started_at),
-        from_unix(record.at),
+        record.started_at,
+        record.at,
         record.elapsed_seconds,
         step,
         record.metrics,
@@ -68,12 +68,12 @@ def sample_row(record: wire.SampleRecord) -> tuple[Any, ...]:
     if isinstance(record, wire.SampleFailure):
         return (
             record.run_id, record.identity, record.kind, record.worker or "", record.request_id or "",
-            record.source or "", record.error_type or "", 1, from_unix(record.accepted_at), None,
-            from_unix(record.at), None, None, None, None, None,
+            record.source or "", record.error_type or "", 1, record.accepted_at, None,
+            record.at, None, None, None, None, None,
         )  # fmt: skip
     return (
         record.run_id, record.identity, record.kind, record.worker or "", "", "", "", record.count,
-        from_unix(record.first_accepted_at), from_unix(record.first_answered_at), from_unix(record.at),
+        record.first_accepted_at, record.first_answered_at, record.at,
         record.seconds_sum, record.seconds_max, record.tokens_sum, record.busy_seconds,
         None,
     )  # fmt: skip
@@ -87,9 +87,9 @@ def turn_row(record: wire.TurnRecord) -> tuple[Any, ...]:
         record.role or "",
         record.worker or "",
         record.node or "",
-        from_unix(record.requested_at),
-        from_unix(record.started_at),
-        from_unix(record.at),
+        record.requested_at,
+        record.started_at,
+        record.at,
         sorted({op.run_id for op in record.ops if op.run_id}),
         [wire.to_wire(op) for op in record.ops],
         None,

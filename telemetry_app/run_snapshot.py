@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from telemetry_app.list_taking import Taken, take_list
 from telemetry_app.models import Gap, Run
 from telemetry_app.rates import per_hour
 from telemetry_app.run_state import RunVerdict
-from telemetry_app.step_aggregates import store_steps
+from telemetry_app.step_aggregates import StepChanges, step_changes, store_changes, stored_groups
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
 from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
@@ -124,11 +124,17 @@ def _store_operations(run: Run, taken: Taken[wire.OpRecord]) -> int:
     steps = run.steps_completed + count_unstamped_steps(taken.records)
     numbered = number_steps(taken.records, steps_completed=steps)
     rows_of = [(record, rows.operation_row(record, step)) for step, record in numbered]
-    inserted = _insert(rows.OPERATIONS, run.run_id, taken, rows_of)
+    known = stored_groups(run.run_id, (step for step, _ in numbered))
+    changes: list[StepChanges] = []
+    inserted = _insert(
+        rows.OPERATIONS, run.run_id, taken, rows_of,
+        meanwhile=lambda: changes.append(step_changes(run.run_id, numbered, known)),
+    )  # fmt: skip
     new = numbered
-    if len(inserted.record_ids) < len(numbered):
+    if not changes or len(inserted.record_ids) < len(numbered):
         new = [(step, record) for step, record in numbered if record.identity in inserted.record_ids]
-    store_steps(run.run_id, new)
+        changes = [step_changes(run.run_id, new, known)]
+    store_changes(changes[0])
     run.steps_completed = max(run.steps_completed, steps)
     run.operations_count += len(new)
     run.failures_count += sum(record.status == "failed" for _, record in new)
@@ -151,18 +157,19 @@ def _store_samples(run: Run, taken: Taken[wire.SampleRecord]) -> int:
 
 
 def _insert(
-    table: bulk.Table, owner: str, taken: Taken[Any], rows_of: Sequence[tuple[Any, tuple[Any, ...]]]
+    table: bulk.Table,
+    owner: str,
+    taken: Taken[Any],
+    rows_of: Sequence[tuple[Any, tuple[Any, ...]]],
+    *,
+    meanwhile: Callable[[], None] | None = None,
 ) -> bulk.Inserted:
     """Insert records' rows; those of wrong clocks get what the clock said, and are looked up by identity alone."""
     reported_at = taken.reported_at
     if not reported_at:
-        return bulk.insert_once(table, [row for _, row in rows_of], are_new=taken.are_new)
+        return bulk.insert_once(table, [row for _, row in rows_of], are_new=taken.are_new, meanwhile=meanwhile)
     known = _known_of_wrong_clocks(table, owner, list(reported_at))
-    values = [
-        (*row[:-1], from_unix(reported_at.get(record.identity)))
-        for record, row in rows_of
-        if record.identity not in known
-    ]
+    values = [(*row[:-1], reported_at.get(record.identity)) for record, row in rows_of if record.identity not in known]
     return bulk.insert_once(table, values)
 
 

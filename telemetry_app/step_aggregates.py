@@ -7,48 +7,76 @@ there or not. It is written in the transaction that stores the records, so each 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import islice
-from struct import Struct
+from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Collate
-from psycopg import sql
+from msgspec import to_builtins
 
+from telemetry_app import bulk
+from telemetry_app.bulk import Table
 from telemetry_app.grouping import MetricSpread, OperationGroup, OperationKey, group_operations, merged
 from telemetry_app.instants import from_unix, to_unix
 from telemetry_app.models import Operation, StepAggregate
 from workers_client import wire
-from workers_client.codec import encode_object
 
-_COLUMNS = (
-    "step", "count", "failures", "cancelled", "seconds", "queue_seconds", "started_at", "finished_at",
-    "first_enqueued_at", "run_id", "operation", "metrics", "nonfinite",
-)  # fmt: skip
-_FIXED_COLUMNS = Struct(">hiqiqiqiqididiqiq")  # how many columns, then of the first eight their lengths and values
-_LENGTH, _INSTANT = Struct(">i"), Struct(">iq")
-_NULL = _LENGTH.pack(-1)
-_COPY_HEADER, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
-_POSTGRES_EPOCH = 946_684_800  # 2000-01-01 in unix seconds
-_ROWS_PER_WRITE = 1_000
 _KEY = ("run", "step", "operation")
+_VALUES = (
+    "count", "failures", "cancelled", "seconds", "queue_seconds", "metrics", "nonfinite", "first_enqueued_at",
+    "started_at", "finished_at",
+)  # fmt: skip
+_TABLE = Table(StepAggregate, ("run_id", "step", "operation", *_VALUES))
+_INSTANTS = frozenset({"first_enqueued_at", "started_at", "finished_at"})
 
 
-def store_steps(run_id: str, numbered: Sequence[tuple[int, wire.OpRecord]]) -> None:
-    """Count newly stored op records, each with its step, in the rows of their steps.
+@dataclass(slots=True)
+class StepChanges:
+    """What new records make of a run's steps: rows to add, packed, and groups to merge into rows that are there."""
 
-    Must run in the transaction that inserted them, behind the insertion and under the run's lock; records that were
-    stored before must not be among them.
+    run_id: str
+    new_ids: Container[str] = frozenset()
+    added: list[bytes] = field(default_factory=list)
+    both: dict[OperationKey, tuple[OperationGroup, OperationGroup]] = field(default_factory=dict)
+
+
+def stored_groups(run_id: str, steps: Iterable[int]) -> dict[OperationKey, OperationGroup]:
+    """Return what is stored of these steps; under the run's lock nobody else changes it."""
+    wanted = list(set(steps))
+    if not wanted:
+        return {}
+    return groups_of(StepAggregate.objects.filter(run_id=run_id).extra(where=["step = ANY(%s)"], params=[wanted]))
+
+
+def step_changes(
+    run_id: str, numbered: Sequence[tuple[int, wire.OpRecord]], known: Mapping[OperationKey, OperationGroup]
+) -> StepChanges:
+    """Count new op records, each with its step, in their steps, of which `known` is stored. Asks nobody.
+
+    Records that were stored before must not be among them.
     """
     unique = {record.identity: (step, record) for step, record in numbered}
     new = group_operations(unique.values())
-    known = _stored_groups(run_id, {step for step, _ in new}) if new else {}
-    _insert(run_id, {key: group for key, group in new.items() if key not in known})
-    both = {key: (known[key], new[key]) for key in new if key in known}
-    if both:
-        _complete_from_rows(run_id, both, unique.keys())
-        _update(run_id, {key: merged(old, group) for key, (old, group) in both.items()})
+    rows = [_row(run_id, key, group) for key, group in new.items() if key not in known]
+    both = {key: (known[key], new[key]) for key in new if key in known} if known else {}
+    return StepChanges(run_id, unique.keys(), list(bulk.packed(_TABLE, rows)), both)
+
+
+def store_changes(changes: StepChanges) -> None:
+    """Write what new records make of their steps.
+
+    Must run in the transaction that inserted them, behind the insertion and under the run's lock.
+    """
+    if changes.added:
+        bulk.copy(_TABLE, changes.added)
+    if changes.both:
+        _complete_from_rows(changes.run_id, changes.both, changes.new_ids)
+        _update(changes.run_id, {key: merged(old, group) for key, (old, group) in changes.both.items()})
+
+
+def store_steps(run_id: str, numbered: Sequence[tuple[int, wire.OpRecord]]) -> None:
+    """Count newly stored op records, each with its step, in the rows of their steps, as `store_changes` demands."""
+    store_changes(step_changes(run_id, numbered, stored_groups(run_id, (step for step, _ in numbered))))
 
 
 def group_of(row: StepAggregate) -> OperationGroup:
@@ -80,20 +108,19 @@ def metrics_of(group: OperationGroup) -> dict[str, Any]:
 
     Those are `[count, min, mean, max, last, last_at]`. Most ops of a step come alone, and most report all metrics.
     """
+    metrics: dict[str, Any] = to_builtins(_metrics_to_encode(group))
+    return metrics
+
+
+def _metrics_to_encode(group: OperationGroup) -> dict[str, Any]:
     return {
-        name: spread.last
-        if spread.count == 1 and spread.last_at == group.finished_at
-        else [spread.count, spread.min, spread.mean, spread.max, spread.last, spread.last_at]
+        name: spread.last if spread.count == 1 and spread.last_at == group.finished_at else spread
         for name, spread in group.metrics.items()
         if spread.count
     }
 
 
 # --- What is stored already -----------------------------------------------------------------------------------
-def _stored_groups(run_id: str, steps: Iterable[int]) -> dict[OperationKey, OperationGroup]:
-    return groups_of(StepAggregate.objects.filter(run_id=run_id).extra(where=["step = ANY(%s)"], params=[list(steps)]))
-
-
 def _complete_from_rows(
     run_id: str, both: Mapping[OperationKey, tuple[OperationGroup, OperationGroup]], new_ids: Container[str]
 ) -> None:
@@ -136,69 +163,21 @@ def _settle_last(spread: MetricSpread | None, value: float, at: float) -> None:
 
 
 # --- Rows -----------------------------------------------------------------------------------------------------
-def _insert(run_id: str, groups: Mapping[OperationKey, OperationGroup]) -> None:
-    """Add rows by a binary COPY: a run that was left for long brings tens of thousands at once."""
-    if not groups:
-        return
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
-        sql.Identifier(StepAggregate._meta.db_table), sql.SQL(", ").join(map(sql.Identifier, _COLUMNS))
-    )
-    run = _sized(run_id.encode())
-    items = iter(groups.items())
-    with connection.cursor() as cursor, cursor.copy(statement.as_string(cursor.connection)) as copy:
-        copy.write(_COPY_HEADER)
-        while chunk := [
-            _packed(run, step, operation, group) for (step, operation), group in islice(items, _ROWS_PER_WRITE)
-        ]:
-            copy.write(b"".join(chunk))
-        copy.write(_COPY_END)
-
-
-def _packed(run: bytes, step: int, operation: str, group: OperationGroup) -> bytes:
-    """Return a row as a binary COPY takes it, in the order of `_COLUMNS`: five times faster than psycopg's rows."""
-    fixed = _FIXED_COLUMNS.pack(
-        len(_COLUMNS), 8, step, 8, group.count, 8, group.failures, 8, group.cancelled, 8, group.seconds,
-        8, group.queue_seconds, 8, _microseconds(group.started_at), 8, _microseconds(group.finished_at),
+def _row(run_id: str, key: OperationKey, group: OperationGroup) -> tuple[Any, ...]:
+    """Return a row in the order of `_TABLE`, its instants as unix seconds."""
+    return (
+        run_id, *key, group.count, group.failures, group.cancelled, group.seconds, group.queue_seconds,
+        _metrics_to_encode(group), group.nonfinite, group.first_enqueued_at, group.started_at, group.finished_at,
     )  # fmt: skip
-    enqueued_at = group.first_enqueued_at
-    enqueued = _NULL if enqueued_at is None else _INSTANT.pack(8, _microseconds(enqueued_at))
-    metrics, nonfinite = encode_object(metrics_of(group)), encode_object(group.nonfinite)
-    return b"".join(
-        (fixed, enqueued, run, _sized(operation.encode()), _sized(b"\1" + metrics), _sized(b"\1" + nonfinite))
-    )
-
-
-def _sized(value: bytes) -> bytes:
-    return _LENGTH.pack(len(value)) + value
-
-
-def _microseconds(at: float) -> int:
-    """Return PostgreSQL's own count of an instant: microseconds since 2000, rounded as `from_unix` rounds."""
-    whole = int(at)
-    return (whole - _POSTGRES_EPOCH) * 1_000_000 + round((at - whole) * 1e6)
 
 
 def _update(run_id: str, groups: Mapping[OperationKey, OperationGroup]) -> None:
-    rows = [
-        StepAggregate(
-            run_id=run_id,
-            step=step,
-            operation=operation,
-            count=group.count,
-            failures=group.failures,
-            cancelled=group.cancelled,
-            seconds=group.seconds,
-            queue_seconds=group.queue_seconds,
-            metrics=metrics_of(group),
-            nonfinite=group.nonfinite,
-            first_enqueued_at=from_unix(group.first_enqueued_at),
-            started_at=from_unix(group.started_at),
-            finished_at=from_unix(group.finished_at),
-        )
-        for (step, operation), group in groups.items()
-    ]
-    changed = [name for name in _COLUMNS if name not in ("run_id", *_KEY)]
-    StepAggregate.objects.bulk_create(rows, update_conflicts=True, unique_fields=_KEY, update_fields=changed)
+    rows = []
+    for key, group in groups.items():
+        values = dict(zip(_TABLE.columns, _row(run_id, key, group), strict=True))
+        values |= {name: from_unix(values[name]) for name in _INSTANTS} | {"metrics": metrics_of(group)}
+        rows.append(StepAggregate(**values))
+    StepAggregate.objects.bulk_create(rows, update_conflicts=True, unique_fields=_KEY, update_fields=_VALUES)
 
 
 def _spread_of(value: Any, finished_at: float) -> MetricSpread:

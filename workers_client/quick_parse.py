@@ -29,7 +29,11 @@ def quick_operation(raw: bytes | str, run_id: str) -> OpRecord | None:
         common = decode(raw)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
-    if common.run_id != run_id or common.nonfinite or not _has_common_values(common):
+    if common.run_id != run_id or common.nonfinite or not _has_common_instants(common):
+        return None
+    if not (_is_plain(raw) or _has_common_texts(common)):
+        return None
+    if not (_known_names.issuperset(common.metrics) or _are_names(common.metrics)):
         return None
     return OpRecord(*_values_of(common))
 
@@ -75,22 +79,29 @@ def _refuse(raw: bytes | str) -> Any:
     raise ValueError("msgspec is not installed")
 
 
-def _has_common_values(common: Any) -> bool:
-    """Return whether texts can be kept as they are and instants are whole microseconds: as ours are."""
-    texts = (
-        f"{common.operation}{common.id}{common.request_id}{common.role}{common.worker}{common.batch}"
-        f"{common.error_type}{common.error_category}{common.trace_id}{common.span_id}"
-    )
-    # `wire_values.text` changes NUL and lone surrogates alone, and `instant` rounds to microseconds.
-    if "\x00" in texts or not (texts.isascii() or texts.isprintable()):
-        return False
+def _has_common_instants(common: Any) -> bool:
+    """Return whether instants are whole microseconds, to which `wire_values.instant` rounds: ours are."""
     at, started_at, enqueued_at = common.at, common.started_at, common.enqueued_at
     return (
         int(at * 1e6 + 0.5) / 1e6 == at
         and (started_at is None or int(started_at * 1e6 + 0.5) / 1e6 == started_at)
         and (enqueued_at is None or int(enqueued_at * 1e6 + 0.5) / 1e6 == enqueued_at)
-        and (_known_names.issuperset(common.metrics) or _are_names(common.metrics))
     )
+
+
+# `wire_values.text` changes NUL and lone surrogates alone.
+def _is_plain(raw: bytes | str) -> bool:
+    """Return whether no text can hold either: both would need an escape."""
+    return isinstance(raw, bytes) and raw.isascii() and b"\\" not in raw
+
+
+def _has_common_texts(common: Any) -> bool:
+    """Return whether all texts can be kept as they are."""
+    texts = (
+        f"{common.operation}{common.id}{common.request_id}{common.role}{common.worker}{common.batch}"
+        f"{common.error_type}{common.error_category}{common.trace_id}{common.span_id}"
+    )
+    return "\x00" not in texts and (texts.isascii() or texts.isprintable())
 
 
 def _are_names(names: dict[str, float]) -> bool:

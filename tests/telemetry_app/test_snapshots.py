@@ -279,7 +279,16 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    "place", ["_store_operations", "_store_samples", "store_steps", "_count_requests", "_missing_records", "_note_gap"]
+    "place",
+    [
+        "_store_operations",
+        "_store_samples",
+        "step_changes",
+        "store_changes",
+        "_count_requests",
+        "_missing_records",
+        "_note_gap",
+    ],
 )
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_snapshot_killed_half_way_leaves_no_half_a_run(writer, monkeypatch, place, when):
