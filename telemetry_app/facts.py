@@ -8,8 +8,9 @@ from telemetry_app.health import Health, worker_health
 from telemetry_app.models import Run
 from telemetry_app.rates import percentile_95
 from telemetry_app.readers import LiveRun, LiveWorkers
-from telemetry_app.run_state import RunFacts, RunVerdict, WorkerFact, run_state
-from workers_client.wire import OpRecord
+from telemetry_app.run_facts import RunFacts, WorkerFact
+from telemetry_app.run_state import RunVerdict, run_state
+from workers_client.wire import OpRecord, SampleGroup
 from workers_client.wire_worker import Ledger, WorkerRecord
 
 
@@ -49,6 +50,12 @@ def seconds_by_operation(records: Iterable[OpRecord]) -> dict[str, list[float]]:
     return seconds
 
 
+def sample_seconds(live: LiveRun) -> list[float]:
+    """Return how long the slowest answer of each group of samples took, where the group says so."""
+    groups = (record for record in live.samples.records if isinstance(record, SampleGroup))
+    return [record.seconds_max for record in groups if record.seconds_max is not None]
+
+
 def state_of_run(
     live: LiveRun, workers: Sequence[WorkerFact], *, expected_seconds: Mapping[str, float], now: float
 ) -> RunVerdict:
@@ -63,6 +70,7 @@ def state_of_run(
             last_sample_at=max((record.at for record in live.samples.records), default=None),
             workers=workers,
             expected_seconds=expected_seconds,
+            sample_seconds=sample_seconds(live),
         )
     )
 

@@ -8,21 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from telemetry_app.health import Health
-from telemetry_app.run_state import (
-    COUNT_SKEW_SECONDS,
-    STUCK_FACTOR,
-    STUCK_FLOOR_SECONDS,
-    Expectation,
-    RunFacts,
-    WorkerFact,
-    expectation,
-)
-from workers_client import wire
-from workers_client.wire_values import LAST_INSTANT
+from telemetry_app.expectations import STUCK_FACTOR, STUCK_FLOOR_SECONDS, Expectation, expectation
+from telemetry_app.overdue import overdue
+from telemetry_app.run_facts import GONE, RunFacts, WorkerFact
+from telemetry_app.run_state import COUNT_SKEW_SECONDS
 from workers_client.wire_worker import OutstandingWork
-
-_GONE = (Health.LOST, Health.EXITED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +47,16 @@ def open_requests(facts: RunFacts, *, outstanding_count: int) -> list[OpenReques
     live first: one that is gone lists requests that are answered and whose client left with it.
     """
     held = _held_work(facts)
-    taken = [pair for pair in held if not _is_api_server(pair[0])]
-    accepted = sorted((pair for pair in held if _is_api_server(pair[0])), key=_by_health)
+    taken = [pair for pair in held if not pair[0].is_api_server]
+    accepted = sorted((pair for pair in held if pair[0].is_api_server), key=_by_health)
     found = [_entry(facts, worker, work, work.count, ()) for worker, work in taken]
-    left = max(0, outstanding_count - sum(work.count for worker, work in taken if _is_in_ledger(worker)))
+    left = max(0, outstanding_count - sum(work.count for worker, work in taken if worker.is_in_ledger))
     for worker, work in accepted if outstanding_count else ():
         others = [(other, theirs) for other, theirs in taken if theirs.operation == work.operation]
         shared, names = _shared(work, others)
         waiting = min(work.count - shared, left)
         left -= waiting
-        if waiting or (worker.health not in _GONE and names):
+        if waiting or (worker.health not in GONE and names):
             found.append(_entry(facts, worker, work, waiting, names))
     return [*found, *_unlisted(facts, left)]
 
@@ -87,17 +77,8 @@ def _held_work(facts: RunFacts) -> list[Held]:
     return list(held.values())
 
 
-def _is_api_server(worker: WorkerFact) -> bool:
-    return worker.record.role == wire.Role.API_SERVER.value
-
-
-def _is_in_ledger(worker: WorkerFact) -> bool:
-    """Whether the ledger counts what a worker holds: it counts what trainers pop, not what is sampled."""
-    return worker.record.role not in (wire.Role.SAMPLER.value, wire.Role.DISPATCHER.value)
-
-
 def _by_health(pair: Held) -> tuple[bool, float]:
-    return pair[0].health in _GONE, -pair[0].record.at
+    return pair[0].health in GONE, -pair[0].record.at
 
 
 def _shared(work: OutstandingWork, others: Sequence[Held]) -> tuple[int, tuple[str, ...]]:
@@ -121,9 +102,9 @@ def _entry(
 ) -> OpenRequests:
     expected = expectation(work.operation, facts)
     # Ages are told on one clock: Redis's, to which the worker knows its distance.
-    oldest_at = None if work.oldest_at is None else _on_redis_clock(work.oldest_at, worker)
-    is_gone = worker.health in _GONE
-    is_overdue = oldest_at is not None and facts.now - oldest_at > expected.limit_seconds
+    oldest_at = None if work.oldest_at is None else worker.on_redis_clock(work.oldest_at)
+    is_gone = worker.health in GONE
+    is_overdue = overdue(facts, worker, work) is not None
     return OpenRequests(
         run_id=facts.run_id,
         operation=work.operation,
@@ -135,25 +116,24 @@ def _entry(
         request_ids=work.request_ids,
         orphaned=is_gone,
         stuck=is_gone or is_overdue,
-        why=_why(facts, worker, oldest_at, expected),
+        why=_why(facts, worker, oldest_at, expected, is_overdue=is_overdue),
         expected=expected,
     )
 
 
-def _on_redis_clock(at: float, worker: WorkerFact) -> float:
-    """Bring an instant of a worker to Redis's clock, within what can be written as a time."""
-    return min(max(0.0, at - (worker.record.clock_offset_seconds or 0.0)), LAST_INSTANT)
-
-
-def _why(facts: RunFacts, worker: WorkerFact, oldest_at: float | None, expected: Expectation) -> str:
+def _why(
+    facts: RunFacts, worker: WorkerFact, oldest_at: float | None, expected: Expectation, *, is_overdue: bool
+) -> str:
     name, health = worker.record.worker, worker.health
-    if health in _GONE:
+    if health in GONE:
         ago = max(0.0, facts.now - worker.record.at)
         return f"{name} is {health.value}, last heard {ago:.0f} s ago: nobody answers what it held"
     if oldest_at is None:
         return f"{name} does not say since when it holds them"
     age = max(0.0, facts.now - oldest_at)
-    return f"the oldest is {age:.0f} s old, expected within {expected.limit_seconds:.0f} s ({_basis(expected)})"
+    text = f"the oldest is {age:.0f} s old, expected within {expected.limit_seconds:.0f} s ({_basis(expected)})"
+    waits = age > expected.limit_seconds and not is_overdue
+    return f"{text}; it is not overdue, since what it waits for moves" if waits else text
 
 
 def _basis(expected: Expectation) -> str:

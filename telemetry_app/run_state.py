@@ -1,23 +1,53 @@
 """What a run is doing, from facts kept apart. Pure: facts in, one state with its evidence out.
 
-Facts are: the newest ops, the ledger, what each worker holds unanswered and its health. A heartbeat is no progress, a
-late one alone is no death, and a poll counts as nothing.
+One rule a state, in order of precedence; the first that holds is the run's state.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+from telemetry_app.expectations import (
+    EXPECTATION_RECORDS as EXPECTATION_RECORDS,
+)
+from telemetry_app.expectations import (
+    STUCK_FACTOR,
+    STUCK_FLOOR_SECONDS,
+)
+from telemetry_app.expectations import (
+    Expectation as Expectation,
+)
+from telemetry_app.expectations import (
+    expectation as expectation,
+)
+from telemetry_app.expectations import (
+    overdue_seconds as overdue_seconds,
+)
 from telemetry_app.health import Health
+from telemetry_app.holder_chain import Link, follow, link_to
+from telemetry_app.overdue import limit_of_current, overdue
 from telemetry_app.rates import percentile_95
+from telemetry_app.run_facts import (
+    RunFacts as RunFacts,
+)
+from telemetry_app.run_facts import (
+    WorkerFact as WorkerFact,
+)
+from telemetry_app.run_facts import (
+    held_work,
+    is_held_by_the_living,
+    is_open,
+    is_outlived,
+    last_finish_at,
+    newest_by_operation,
+    of_newest_records,
+    own_workers,
+    why_ended,
+)
 from workers_client import wire
-from workers_client.wire_worker import Ledger, OutstandingWork, WorkerRecord
 
-STUCK_FLOOR_SECONDS = 60.0  # no request is overdue before
-STUCK_FACTOR = 5.0  # times the 95th percentile of the op's seconds
-EXPECTATION_RECORDS = 20  # fewer of an op in this run: the op's seconds anywhere count
 PROGRESS_FLOOR_SECONDS = 30.0  # a finish so recent is progress whatever the run's pace
 IDLE_SECONDS = 900.0
 COUNT_SKEW_SECONDS = 2 * wire.HEARTBEAT_INTERVAL_SECONDS  # counts of two processes are one flush apart, or two
@@ -28,283 +58,259 @@ _NOTHING_KNOWN = "nothing is known of it but its name"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFact:
-    """One worker that has to do with the run: its record and its health now."""
+class Evidence:
+    """One fact in words, with the records, requests and worker that it speaks of."""
 
-    record: WorkerRecord
-    health: Health
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """All that the state of one run is told from. Instants are unix seconds.
-
-    `operations` are the newest op records, `workers` all workers known (holders of the GPU among them),
-    `expected_seconds` the 95th percentile of each op's seconds over all runs, `expected_from` of how many records.
-    """
-
-    run_id: str
-    now: float
-    last_activity_at: float | None
-    ledger: Ledger
-    operations: Sequence[wire.OpRecord] = ()
-    last_sample_at: float | None = None
-    workers: Sequence[WorkerFact] = ()
-    expected_seconds: Mapping[str, float] = field(default_factory=dict)
-    expected_from: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What an op is expected to take: the 95th percentile of so many records, of this `run` or of runs `anywhere`.
-
-    An open request of it is overdue when it is older than `limit_seconds`.
-    """
-
-    percentile_95_seconds: float | None
-    records_count: int
-    basis: str
-    limit_seconds: float
+    text: str
+    record_ids: tuple[str, ...] = ()
+    request_ids: tuple[str, ...] = ()
+    worker: str | None = None
+    operation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A state that holds, since when (None: not known) and the facts that say so."""
+    """A state that holds, since when (None: not known), the facts that say so, and what is waited for."""
 
     state: str
     since: float | None
-    evidence: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    chain: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """The first condition by precedence; `also` are the other states that hold."""
+    """All conditions that hold, by precedence and each state once; the first is what the run is doing."""
 
-    state: str
-    since: float | None
-    evidence: tuple[str, ...]
-    also: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+
+    @property
+    def state(self) -> str:
+        """The state that goes first."""
+        return self.conditions[0].state
+
+    @property
+    def since(self) -> float | None:
+        """Since when it holds."""
+        return self.conditions[0].since
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """The facts that say so, in words."""
+        return tuple(fact.text for fact in self.conditions[0].evidence)
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """The other states that hold."""
+        return tuple(condition.state for condition in self.conditions[1:])
 
 
 def run_state(facts: RunFacts) -> RunVerdict:
     """Return what the run is doing: lost, stuck, failing, diverging, waiting_for_gpu, queued, sampling, progressing,
     waiting_for_client, idle or finished, the first that holds."""
-    conditions = [condition for rule in _RULES for condition in rule(facts)]
-    if not conditions:
-        conditions = [_at_work(facts) or Condition("idle", facts.last_activity_at, (_NOTHING_KNOWN,))]
-    first = conditions[0]
-    also = dict.fromkeys(condition.state for condition in conditions[1:] if condition.state != first.state)
-    evidence = tuple(text for condition in conditions if condition.state == first.state for text in condition.evidence)
-    return RunVerdict(first.state, first.since, evidence, tuple(also))
+    facts = of_newest_records(facts)
+    found: dict[str, Condition] = {}
+    for rule in _RULES:
+        for condition in rule(facts):
+            known = found.get(condition.state)
+            found[condition.state] = condition if known is None else _both(known, condition)
+    if not found:
+        nothing = Condition("idle", facts.last_activity_at, (Evidence(_NOTHING_KNOWN),))
+        return RunVerdict((_at_work(facts) or nothing,))
+    return RunVerdict(tuple(found.values()))
 
 
-def overdue_seconds(operation: str, facts: RunFacts) -> float:
-    """Return the age at which an open request of this op is overdue: max(60 s, 5 × the 95th percentile)."""
-    return expectation(operation, facts).limit_seconds
-
-
-def expectation(operation: str, facts: RunFacts) -> Expectation:
-    """Return what this op is expected to take, and from what that is known."""
-    own = [r.elapsed_seconds for r in facts.operations if r.operation == operation and r.elapsed_seconds is not None]
-    seconds, count, basis = percentile_95(own), len(own), "run"
-    if len(own) < EXPECTATION_RECORDS and facts.expected_seconds.get(operation):
-        seconds, basis = facts.expected_seconds[operation], "anywhere"
-        count = facts.expected_from.get(operation, 0)
-    return Expectation(seconds, count, basis, max(STUCK_FLOOR_SECONDS, STUCK_FACTOR * (seconds or 0.0)))
-
-
-# --- Facts about the run's workers ----------------------------------------------------------------------------
-def _own_workers(facts: RunFacts) -> list[WorkerFact]:
-    return [worker for worker in facts.workers if facts.run_id in worker.record.runs]
-
-
-def _held_work(facts: RunFacts) -> Iterator[tuple[WorkerFact, OutstandingWork]]:
-    """Yield unanswered work of the run with the worker that holds it.
-
-    An API server holds a request until its client has the answer, so its own list speaks of the run's open requests
-    only while the ledger has some.
-    """
-    for worker in facts.workers:
-        if worker.record.role == wire.Role.API_SERVER.value and not facts.ledger.outstanding_count:
-            continue
-        for work in worker.record.outstanding:
-            if work.run_id == facts.run_id:
-                yield worker, work
-
-
-def _is_open(facts: RunFacts) -> bool:
-    return facts.ledger.outstanding_count > 0 or any(True for _ in _held_work(facts))
-
-
-def _last_finish_at(facts: RunFacts) -> float | None:
-    finishes = [record.at for record in facts.operations] + [facts.last_sample_at or 0.0]
-    return max(finishes) or None
-
-
-def _is_held_by_the_living(facts: RunFacts) -> bool:
-    return any(worker.health in (Health.ALIVE, Health.LATE) for worker, _ in _held_work(facts))
-
-
-def _all_exited(facts: RunFacts) -> bool:
-    own = [worker for worker in _own_workers(facts) if worker.record.role != wire.Role.API_SERVER.value]
-    return bool(own) and all(worker.health is Health.EXITED for worker in own)
+def _both(first: Condition, second: Condition) -> Condition:
+    since = min((at for at in (first.since, second.since) if at is not None), default=None)
+    return Condition(first.state, since, (*first.evidence, *second.evidence), first.chain or second.chain)
 
 
 # --- One rule a state, in order of precedence -----------------------------------------------------------------
 def _lost(facts: RunFacts) -> Iterator[Condition]:
-    for worker, work in _held_work(facts):
-        if worker.health is Health.LOST and worker.record.role != wire.Role.API_SERVER.value:
-            age = facts.now - worker.record.at
-            yield Condition(
-                "lost",
-                worker.record.at,
-                (f"{worker.record.worker} stopped {age:.0f} s ago holding {work.count} {work.operation}",),
-            )
+    for worker, work in held_work(facts):
+        if worker.health is Health.LOST and not worker.is_api_server and not is_outlived(facts, worker):
+            age = facts.now - worker.heard_at
+            text = f"{worker.name} stopped {age:.0f} s ago holding {work.count} {work.operation}"
+            fact = Evidence(text, (), work.request_ids, worker.name, work.operation)
+            yield Condition("lost", worker.heard_at, (fact,))
 
 
 def _stuck(facts: RunFacts) -> Iterator[Condition]:
-    for worker, work in _held_work(facts):
-        if work.oldest_at is None or worker.health in (Health.LOST, Health.EXITED):
+    popped = {
+        request_id
+        for worker, work in held_work(facts)
+        if not worker.is_api_server and worker.is_living
+        for request_id in work.request_ids
+    }
+    for worker, work in held_work(facts):
+        if worker.is_api_server and popped.issuperset(work.request_ids) and work.request_ids:
+            continue  # told by who popped them
+        late = overdue(facts, worker, work)
+        if late is None:
             continue
-        age, limit = facts.now - work.oldest_at, overdue_seconds(work.operation, facts)
-        if age > limit:
-            text = f"{work.operation} held by {worker.record.worker} is {age:.0f} s old, expected within {limit:.0f} s"
-            yield Condition("stuck", work.oldest_at + limit, (text,))
+        what = work.operation if late.what == work.operation else f"{work.operation}, behind {late.what},"
+        text = (
+            f"{what} held by {worker.name} is {late.age_seconds:.0f} s old, expected within {late.limit_seconds:.0f} s"
+        )
+        fact = Evidence(text, (), work.request_ids, worker.name, work.operation)
+        yield Condition("stuck", late.since, (fact,))
+
+
+def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
+    """Requests that the ledger counts and no worker that lives lists: popped by one that is gone."""
+    newest = facts.last_activity_at
+    unheld = facts.ledger.outstanding_count and not is_held_by_the_living(facts) and is_open(facts)
+    if unheld and newest is not None and facts.now - newest > STUCK_FLOOR_SECONDS:
+        text = f"{facts.ledger.outstanding_count} requests are unanswered and no worker holds them"
+        yield Condition("stuck", newest, (Evidence(text),))
 
 
 def _failing(facts: RunFacts) -> Iterator[Condition]:
-    for operation, newest in _newest_by_operation(facts, FAILING_OPS).items():
+    for operation, newest in newest_by_operation(facts, FAILING_OPS).items():
         if len(newest) == FAILING_OPS and all(record.status == wire.Status.FAILED.value for record in newest):
             kinds = ", ".join(sorted({record.error_type or "unknown error" for record in newest}))
-            yield Condition("failing", newest[0].at, (f"the newest {FAILING_OPS} {operation} failed: {kinds}",))
+            text = f"the newest {FAILING_OPS} {operation} failed: {kinds}"
+            yield Condition("failing", newest[0].at, (_of_records(text, *newest),))
 
 
 def _diverging(facts: RunFacts) -> Iterator[Condition]:
-    for operation, newest in _newest_by_operation(facts, DIVERGING_OPS).items():
+    for operation, newest in newest_by_operation(facts, DIVERGING_OPS).items():
         for record in newest:
             names = [name for name in record.nonfinite if any(word in name.lower() for word in DIVERGING_METRICS)]
             if names:
                 step = "" if record.step is None else f" at step {record.step}"
                 text = f"{names[0]} of {operation} was {record.nonfinite[names[0]]}{step}"
-                yield Condition("diverging", record.at, (text,))
+                yield Condition("diverging", record.at, (_of_records(text, record),))
                 break
 
 
 def _waiting_for_gpu(facts: RunFacts) -> Iterator[Condition]:
-    waiting = {worker.record.worker for worker, _ in _held_work(facts)}
+    waiting = {worker.name for worker, _ in held_work(facts)}
     for worker in facts.workers:
         turn = worker.record.turn
-        if worker.record.worker not in waiting or turn is None or turn.started_at is not None:
+        if worker.name not in waiting or turn is None or not worker.waits_for_turn or not worker.is_living:
             continue
-        if worker.health in (Health.ALIVE, Health.LATE):
-            text = f"{worker.record.worker} waits for a GPU turn of {turn.workload}; {_holder(facts, worker)}"
-            yield Condition("waiting_for_gpu", turn.requested_at, (text,))
-
-
-def _holder(facts: RunFacts, waiting: WorkerFact) -> str:
-    for worker in facts.workers:
-        turn = worker.record.turn
-        if turn is None or turn.started_at is None or worker.record.worker == waiting.record.worker:
-            continue
-        if worker.health in (Health.ALIVE, Health.LATE):
-            current = worker.record.current
-            doing = f" running {current.operation} of {current.run_id}" if current else ""
-            return f"{turn.workload} holds it{doing} for {facts.now - turn.started_at:.0f} s"
-    return "no holder is known"
+        chain = follow(worker, facts, lambda current: limit_of_current(facts, current))
+        holder = "; ".join(link.text for link in chain) or "no holder is known"
+        text = f"{worker.name} waits for a GPU turn of {turn.workload}; {holder}"
+        since = None if turn.requested_at is None else worker.on_redis_clock(turn.requested_at)
+        fact = Evidence(text, (), _ids_held(facts, worker), worker.name)
+        yield Condition("waiting_for_gpu", since, (fact,), tuple(chain))
 
 
 def _queued(facts: RunFacts) -> Iterator[Condition]:
     """Requests that nobody popped, and that are older than the counts of two processes can be apart."""
     ledger = facts.ledger
     waiting = ledger.enqueued - max(ledger.popped, ledger.answered, ledger.delivered)
-    since = _waiting_since(facts)
+    since = waiting_since(facts)
     if waiting <= 0 or since is None or facts.now - since <= COUNT_SKEW_SECONDS:
         return
-    busy = [w.record for w in _own_workers(facts) if w.record.current and w.health is Health.ALIVE]
-    doing = f"; {busy[0].worker} is busy with {busy[0].current.operation}" if busy and busy[0].current else ""
-    yield Condition("queued", since, (f"{waiting} requests wait and none popped them{doing}",))
+    busy = [worker for worker in own_workers(facts) if worker.record.current and worker.health is Health.ALIVE]
+    waits = [worker for worker in own_workers(facts) if worker.waits_for_turn and worker.is_living]
+    doing, chain = "", list[Link]()
+    if busy and busy[0].record.current:
+        doing = f"; {busy[0].name} is busy with {busy[0].record.current.operation}"
+    if busy or waits:
+        first = (busy or waits)[0]
+        chain = [link_to("works_on_others", first, facts.now, lambda op: limit_of_current(facts, op))]
+        chain += follow(first, facts, lambda op: limit_of_current(facts, op))
+    if waits and not busy:
+        doing = f"; {waits[0].name} waits for a GPU turn"
+    text = f"{waiting} requests wait and none popped them{doing}"
+    yield Condition("queued", since, (Evidence(text, (), _ids_at_servers(facts)),), tuple(chain))
 
 
-def _waiting_since(facts: RunFacts) -> float | None:
+def waiting_since(facts: RunFacts) -> float | None:
     """Return since when the oldest request waits, as the API servers that live say, else when the newest was enqueued.
 
     Requests of an API server that is gone wait for nobody: they stay in the ledger, and are no queue.
     """
-    servers = [worker for worker in _own_workers(facts) if worker.record.role == wire.Role.API_SERVER.value]
+    servers = [worker for worker in own_workers(facts) if worker.is_api_server]
     held = [
-        work.oldest_at
-        for worker in servers
-        for work in worker.record.outstanding
-        if worker.health in (Health.ALIVE, Health.LATE) and work.run_id == facts.run_id and work.oldest_at
+        server.on_redis_clock(work.oldest_at)
+        for server in servers
+        for work in server.record.outstanding
+        if server.is_living and work.run_id == facts.run_id and work.oldest_at
     ]
     return min(held, default=None if servers else facts.ledger.last_enqueued_at)
 
 
 def _sampling(facts: RunFacts) -> Iterator[Condition]:
-    for worker, work in _held_work(facts):
-        if work.operation == wire.SAMPLE and worker.health in (Health.ALIVE, Health.LATE):
-            text = f"{work.count} sampling requests are open at {worker.record.worker}"
-            yield Condition("sampling", work.oldest_at, (text,))
+    for worker, work in held_work(facts):
+        if work.operation == wire.SAMPLE and worker.is_living:
+            text = f"{work.count} sampling requests are open at {worker.name}"
+            since = None if work.oldest_at is None else worker.on_redis_clock(work.oldest_at)
+            yield Condition("sampling", since, (Evidence(text, (), work.request_ids, worker.name, work.operation),))
 
 
 def _progressing(facts: RunFacts) -> Iterator[Condition]:
-    newest = _last_finish_at(facts)
-    if newest is None or _all_exited(facts):
+    newest = last_finish_at(facts)
+    if newest is None or why_ended(facts):
         return
     ended = sorted(record.at for record in facts.operations)
     pace = percentile_95([after - before for before, after in itertools.pairwise(ended)])
     age = facts.now - newest
     if age <= max(PROGRESS_FLOOR_SECONDS, STUCK_FACTOR * min(pace or 0.0, IDLE_SECONDS / STUCK_FACTOR)):
-        yield Condition("progressing", None, (f"the newest op or sample finished {max(0.0, age):.0f} s ago",))
+        text = f"the newest op or sample finished {max(0.0, age):.0f} s ago"
+        ids = [record for record in facts.operations if record.at == newest][:1]
+        yield Condition("progressing", None, (_of_records(text, *ids),))
 
 
 def _waiting_for_client(facts: RunFacts) -> Iterator[Condition]:
     newest = facts.last_activity_at
-    if _is_open(facts) or _all_exited(facts) or newest is None or facts.now - newest >= IDLE_SECONDS:
+    if is_open(facts) or why_ended(facts) or newest is None or facts.now - newest >= IDLE_SECONDS:
         return
-    yield Condition(
-        "waiting_for_client",
-        _last_finish_at(facts) or newest,
-        (f"all {facts.ledger.answered} requests are answered",),
-    )
+    text = f"all {facts.ledger.answered} requests are answered"
+    if facts.ledger.outstanding_count:
+        text = "all requests are answered but those that a lost worker held, since which the run went on"
+    yield Condition("waiting_for_client", last_finish_at(facts) or newest, (Evidence(text),))
 
 
 def _finished(facts: RunFacts) -> Iterator[Condition]:
-    if _all_exited(facts) and not _is_open(facts):
-        yield Condition("finished", facts.last_activity_at, ("all its workers exited, with nothing open",))
+    reason = why_ended(facts)
+    if reason and not is_open(facts):
+        yield Condition("finished", facts.last_activity_at, (Evidence(reason),))
 
 
 def _idle(facts: RunFacts) -> Iterator[Condition]:
     newest = facts.last_activity_at
-    if newest is not None and facts.now - newest >= IDLE_SECONDS and not _is_open(facts) and not _all_exited(facts):
-        yield Condition("idle", newest, (f"no activity for {(facts.now - newest) / 60:.0f} min and nothing open",))
+    if newest is not None and facts.now - newest >= IDLE_SECONDS and not is_open(facts) and not why_ended(facts):
+        text = f"no activity for {(facts.now - newest) / 60:.0f} min and nothing open"
+        yield Condition("idle", newest, (Evidence(text),))
 
 
 def _at_work(facts: RunFacts) -> Condition | None:
     """Return the state of a run whose open requests are not overdue, though nothing of it finished lately."""
     newest = facts.last_activity_at
     is_fresh = newest is not None and facts.now - newest <= STUCK_FLOOR_SECONDS
-    if not _is_held_by_the_living(facts) and not (facts.ledger.outstanding_count and is_fresh):
+    if not is_held_by_the_living(facts) and not (facts.ledger.outstanding_count and is_fresh):
         return None
-    held = [f"{work.count} {work.operation} held by {worker.record.worker}" for worker, work in _held_work(facts)]
-    return Condition("progressing", None, ("its open requests are not overdue", *held))
+    held = [
+        Evidence(f"{work.count} {work.operation} held by {worker.name}", (), work.request_ids, worker.name)
+        for worker, work in held_work(facts)
+    ]
+    return Condition("progressing", None, (Evidence("its open requests are not overdue"), *held))
 
 
-def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
-    """Requests that the ledger counts and no worker that lives lists: popped by one that is gone."""
-    newest = facts.last_activity_at
-    unheld = facts.ledger.outstanding_count and not _is_held_by_the_living(facts)
-    if unheld and newest is not None and facts.now - newest > STUCK_FLOOR_SECONDS:
-        text = f"{facts.ledger.outstanding_count} requests are unanswered and no worker holds them"
-        yield Condition("stuck", newest, (text,))
+# --- Ids ------------------------------------------------------------------------------------------------------
+def _of_records(text: str, *records: wire.OpRecord) -> Evidence:
+    return Evidence(
+        text,
+        tuple(record.identity for record in records),
+        tuple(record.request_id for record in records if record.request_id),
+        records[0].worker if records else None,
+        records[0].operation if records else None,
+    )
 
 
-def _newest_by_operation(facts: RunFacts, count: int) -> dict[str, list[wire.OpRecord]]:
-    """Return the newest `count` records of each op, oldest first."""
-    by_operation: dict[str, list[wire.OpRecord]] = {}
-    for record in sorted(facts.operations, key=lambda record: record.at):
-        by_operation.setdefault(record.operation, []).append(record)
-    return {operation: records[-count:] for operation, records in by_operation.items()}
+def _ids_held(facts: RunFacts, worker: WorkerFact) -> tuple[str, ...]:
+    held = [work.request_ids for work in worker.record.outstanding if work.run_id == facts.run_id]
+    return tuple(request_id for ids in held for request_id in ids)[: wire.OUTSTANDING_LIMIT]
+
+
+def _ids_at_servers(facts: RunFacts) -> tuple[str, ...]:
+    servers = [worker for worker in own_workers(facts) if worker.is_api_server]
+    return tuple(each for server in servers for each in _ids_held(facts, server))[: wire.OUTSTANDING_LIMIT]
 
 
 _RULES = (

@@ -8,6 +8,7 @@ from telemetry_app.api import (
     run_serializers,
     serializers,
     time_serializers,
+    verdict_serializers,
     work_serializers,
     worker_serializers,
 )
@@ -20,6 +21,7 @@ from telemetry_app.api.samples import RunSamplesViewSet, SampleFilters
 from telemetry_app.api.schema import describe, described
 from telemetry_app.api.time import RunTimeViewSet, TimeFilters
 from telemetry_app.api.turns import RunTurnsViewSet, TurnFilters
+from telemetry_app.api.verdict import RunVerdictViewSet
 from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
 
 RUN, WORKER = ("run",), ("worker",)
@@ -139,6 +141,18 @@ describe(
         description="A worker that died holding requests leaves them orphaned under its name.",
         example="runs_requests",
         filters=RequestFilters,
+        ids=RUN,
+    ),
+)
+
+describe(
+    RunVerdictViewSet,
+    verdict=described(
+        verdict_serializers.RunVerdictAnswer,
+        summary="What a run is doing or waiting for, since when, and how one knows.",
+        description="One state with its evidence, what was expected and from how many records, what speaks against it, "
+        "whom the run waits for across runs, what is wrong beside it, and what can safely be done.",
+        example="runs_verdict",
         ids=RUN,
     ),
 )

@@ -21,6 +21,7 @@ from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.samples import RunSamplesViewSet
 from telemetry_app.api.time import RunTimeViewSet
 from telemetry_app.api.turns import RunTurnsViewSet
+from telemetry_app.api.verdict import RunVerdictViewSet
 from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
 Actions = dict[str, Any]
@@ -37,6 +38,7 @@ urlpatterns = [
     path("runs/<path:run>/turns", RunTurnsViewSet.as_view({"get": "turns"}), name="run-turns"),
     path("runs/<path:run>/time", RunTimeViewSet.as_view({"get": "time"}), name="run-time"),
     path("runs/<path:run>/samples", RunSamplesViewSet.as_view({"get": "samples"}), name="run-samples"),
+    path("runs/<path:run>/verdict", RunVerdictViewSet.as_view({"get": "verdict"}), name="run-verdict"),
     path("runs/<path:run>/events", run_events, name="run-events"),
     path("runs/<path:run>/metrics", RunMetricsViewSet.as_view({"get": "metrics"}, **TABLE), name="run-metrics"),
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),

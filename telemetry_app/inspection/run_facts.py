@@ -13,7 +13,8 @@ from typing import Any
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError
-from telemetry_app.facts import health_of, known_workers, seconds_by_operation
+from telemetry_app.facts import health_of, known_workers, sample_seconds, seconds_by_operation
+from telemetry_app.health import Health
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out
 from telemetry_app.instants import to_unix
 from telemetry_app.models import Run, Worker
@@ -60,25 +61,33 @@ class FleetWorkers:
         return found
 
     @cached_property
-    def _holding_gpu(self) -> list[WorkerFact]:
-        turns = ((worker, worker.record.turn) for worker in self.workers)
-        return [worker for worker, turn in turns if turn is not None and turn.started_at is not None]
+    def _at_gpus(self) -> dict[str | None, list[WorkerFact]]:
+        """Workers by node that hold a GPU or wait for one, or that took turns and fell silent, which may hold one."""
+        found: dict[str | None, list[WorkerFact]] = {}
+        for worker in self.workers:
+            is_silent = worker.health in (Health.LATE, Health.LOST) and bool(worker.record.turns)
+            if worker.record.turn is not None or is_silent:
+                found.setdefault(worker.record.node, []).append(worker)
+        return found
 
     def add(self, stored: Sequence[WorkerFact]) -> None:
         """Add workers that history alone knows."""
         self.stored_ids = self.stored_ids.union(fact.record.worker for fact in stored)
         self.workers = [*self.workers, *stored]
         self.__dict__.pop("_by_run", None)
-        self.__dict__.pop("_holding_gpu", None)
+        self.__dict__.pop("_at_gpus", None)
 
     def of_run(self, run_id: str) -> list[WorkerFact]:
-        """Return the workers that have to do with a run: they name it, hold requests of it, or hold the GPU for which
+        """Return the workers that have to do with a run: they name it, hold requests of it, or share the GPU for which
         one of these waits."""
         own = self._by_run.get(run_id, [])
-        if not any(worker.record.turn is not None and worker.record.turn.started_at is None for worker in own):
+        nodes = {worker.record.node for worker in own if worker.waits_for_turn}
+        if not nodes:
             return own
-        known = {worker.record.worker for worker in own}
-        return [*own, *(worker for worker in self._holding_gpu if worker.record.worker not in known)]
+        known = {worker.name for worker in own}
+        # A node that is not known may be any.
+        shared = self._at_gpus if None in nodes else {None, *nodes}
+        return [*own, *(other for node in shared for other in self._at_gpus.get(node, ()) if other.name not in known)]
 
 
 def read_fleet_workers(*, now: float, is_live: bool, has_history: bool = True) -> FleetWorkers:
@@ -222,6 +231,7 @@ def _facts(sources: RunSources, fleet: FleetWorkers, typical: Typical, operation
         workers=fleet.of_run(sources.run_id),
         expected_seconds=typical.seconds,
         expected_from=typical.counts,
+        sample_seconds=sample_seconds(live) if live else (),
     )
 
 

@@ -261,7 +261,7 @@ def everything_at_once():
     failed = [op(at=NOW - age, status="failed", nonfinite={"loss": "nan"}) for age in (9, 8, 7)]
     workers = [
         fact("gone", health=Health.LOST, heartbeat_age_seconds=300, outstanding=(held(age_seconds=300),)),
-        fact("slow", outstanding=(held(age_seconds=200),), turn=CurrentTurn("mine", NOW - 30, None)),
+        fact("slow", outstanding=(held(age_seconds=200),), turn=CurrentTurn("mine", NOW - 150, None)),
         fact("sampler-1", outstanding=(held(operation="sample"),)),
     ]
     ledger = Ledger(enqueued=12, popped=9, answered=9, delivered=9, last_enqueued_at=NOW - 30)

@@ -1,0 +1,190 @@
+"""The facts that the state of one run is told from, kept apart. Pure.
+
+Facts are: the newest ops, the ledger, what each worker holds unanswered and its health. A heartbeat is no progress, a
+late one alone is no death, and a poll counts as nothing. Instants are unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from telemetry_app.health import Health
+from workers_client import wire
+from workers_client.wire_values import LAST_INSTANT
+from workers_client.wire_worker import Ledger, OutstandingWork, WorkerRecord
+
+NEWEST_RECORDS = 64  # op records that a state is told from
+LIVING = (Health.ALIVE, Health.LATE)
+GONE = (Health.LOST, Health.EXITED)
+DELETING_OPERATIONS = frozenset({"unload_model", "delete_model"})  # the last op of a run, where its client says goodbye
+# Roles whose requests the ledger does not count: it counts what trainers pop, not what is sampled.
+SAMPLING_ROLES = (wire.Role.SAMPLER.value, wire.Role.DISPATCHER.value)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFact:
+    """One worker that has to do with the run: its record and its health now.
+
+    `silences` are the spans (from, to; Redis's clock) in which it was not heard and after which it came back: a process
+    that was stopped and went on did nothing meanwhile.
+    """
+
+    record: WorkerRecord
+    health: Health
+    silences: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The worker's id."""
+        return self.record.worker
+
+    @property
+    def is_api_server(self) -> bool:
+        """Whether it is an API server, which holds a request until its client has the answer."""
+        return self.record.role == wire.Role.API_SERVER.value
+
+    @property
+    def is_in_ledger(self) -> bool:
+        """Whether the ledger counts what it holds."""
+        return self.record.role not in SAMPLING_ROLES
+
+    @property
+    def is_living(self) -> bool:
+        """Whether it is alive, or late at worst."""
+        return self.health in LIVING
+
+    @property
+    def waits_for_turn(self) -> bool:
+        """Whether it asked for a GPU turn and has not got it."""
+        return self.record.turn is not None and self.record.turn.started_at is None
+
+    @property
+    def heard_at(self) -> float:
+        """When its record was written, by Redis's clock."""
+        return self.on_redis_clock(self.record.at)
+
+    def on_redis_clock(self, at: float) -> float:
+        """Bring an instant of the worker to Redis's clock, within what can be written as a time."""
+        return min(max(0.0, at - (self.record.clock_offset_seconds or 0.0)), LAST_INSTANT)
+
+    def silent_seconds(self, since: float, until: float) -> float:
+        """Return how long it was not heard between two instants of Redis's clock."""
+        return sum(max(0.0, min(end, until) - max(start, since)) for start, end in self.silences)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What stored records of a run say of one op: the 95th percentile of its seconds, and of how many records.
+
+    Where records say how much work they were, `limit_percentile_seconds` is that of the slowest size of which there are
+    enough: a batch that is rare and large is normal too, and how large an open request is nobody says.
+    """
+
+    percentile_95_seconds: float
+    records_count: int
+    limit_percentile_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """All that the state of one run is told from. Instants are unix seconds by Redis's clock.
+
+    `operations` are the newest op records, `workers` all workers known (holders of the GPU among them),
+    `expected_seconds` the 95th percentile of each op's seconds over all runs, `expected_from` of how many records,
+    `learned` what stored records of this run say, `sample_seconds` the longest of each newest group of samples.
+    """
+
+    run_id: str
+    now: float
+    last_activity_at: float | None
+    ledger: Ledger
+    operations: Sequence[wire.OpRecord] = ()
+    last_sample_at: float | None = None
+    workers: Sequence[WorkerFact] = ()
+    expected_seconds: Mapping[str, float] = field(default_factory=dict)
+    expected_from: Mapping[str, int] = field(default_factory=dict)
+    learned: Mapping[str, Learned] = field(default_factory=dict)
+    sample_seconds: Sequence[float] = ()
+
+
+def of_newest_records(facts: RunFacts) -> RunFacts:
+    """Return the same facts with the newest 64 op records alone: as many as lists of runs read, so that one run has one
+    state wherever it is shown."""
+    if len(facts.operations) <= NEWEST_RECORDS:
+        return facts
+    return replace(facts, operations=sorted(facts.operations, key=lambda record: record.at)[-NEWEST_RECORDS:])
+
+
+def own_workers(facts: RunFacts) -> list[WorkerFact]:
+    """Return the workers that name the run."""
+    return [worker for worker in facts.workers if facts.run_id in worker.record.runs]
+
+
+def held_work(facts: RunFacts) -> Iterator[tuple[WorkerFact, OutstandingWork]]:
+    """Yield unanswered work of the run with the worker that holds it.
+
+    An API server holds a request until its client has the answer, so its own list speaks of the run's open requests
+    only while the ledger has some.
+    """
+    for worker in facts.workers:
+        if worker.is_api_server and not facts.ledger.outstanding_count:
+            continue
+        for work in worker.record.outstanding:
+            if work.run_id == facts.run_id:
+                yield worker, work
+
+
+def is_open(facts: RunFacts) -> bool:
+    """Return whether a request of the run is open that the run can still wait for."""
+    lost = {worker.name for worker in facts.workers if is_outlived(facts, worker)}
+    orphans = sum(work.count for worker, work in held_work(facts) if worker.name in lost and worker.is_in_ledger)
+    others = any(not worker.is_api_server and worker.name not in lost for worker, _ in held_work(facts))
+    return facts.ledger.outstanding_count > orphans or others
+
+
+def is_outlived(facts: RunFacts, worker: WorkerFact) -> bool:
+    """Return whether a worker was lost, and another has done the same work of the run since: the run went on.
+
+    What it held stays orphaned in the lists of requests; the run does not wait for it.
+    """
+    if worker.health is not Health.LOST:
+        return False
+    if not worker.is_in_ledger:
+        return facts.last_sample_at is not None and facts.last_sample_at > worker.heard_at
+    return any(
+        record.status == wire.Status.SUCCEEDED.value
+        and record.worker not in (None, worker.name)
+        and record.role in (None, worker.record.role)
+        and (record.started_at or record.at) > worker.heard_at
+        for record in facts.operations
+    )
+
+
+def last_finish_at(facts: RunFacts) -> float | None:
+    """Return when an op of the run finished last, or a sample was answered."""
+    return max([record.at for record in facts.operations] + [facts.last_sample_at or 0.0]) or None
+
+
+def is_held_by_the_living(facts: RunFacts) -> bool:
+    """Return whether a worker that lives holds a request of the run."""
+    return any(worker.is_living for worker, _ in held_work(facts))
+
+
+def why_ended(facts: RunFacts) -> str | None:
+    """Return why nothing more is to come: the model was deleted, or all workers but API servers exited cleanly."""
+    newest = max(facts.operations, key=lambda record: record.at, default=None)
+    if newest and newest.operation in DELETING_OPERATIONS and newest.status == wire.Status.SUCCEEDED.value:
+        return f"its model was deleted ({newest.operation}), with nothing open"
+    own = [worker for worker in own_workers(facts) if not worker.is_api_server]
+    if own and all(worker.health is Health.EXITED for worker in own):
+        return "all its workers exited, with nothing open"
+    return None
+
+
+def newest_by_operation(facts: RunFacts, count: int) -> dict[str, list[wire.OpRecord]]:
+    """Return the newest `count` records of each op, oldest first."""
+    by_operation: dict[str, list[wire.OpRecord]] = {}
+    for record in sorted(facts.operations, key=lambda record: record.at):
+        by_operation.setdefault(record.operation, []).append(record)
+    return {operation: records[-count:] for operation, records in by_operation.items()}
