@@ -310,4 +310,5 @@ LOGGING = {
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {name: {"level": "WARNING"} for name in ("mcp", "httpx2")},  # else several lines for each of an agent's
 }

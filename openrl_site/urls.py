@@ -7,6 +7,7 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from openrl_site.agent_endpoint import mcp
 from openrl_site.health import healthz, readyz
 
 urlpatterns = [
@@ -17,5 +18,6 @@ urlpatterns = [
     path("api/v1/inspect/healthz", healthz),
     path("api/v1/inspect/readyz", readyz),
     path("api/v1/inspect/", include("telemetry_app.api.urls")),
+    path("mcp", mcp, name="mcp"),
     path("admin/", admin.site.urls),
 ]

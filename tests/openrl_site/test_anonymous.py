@@ -47,7 +47,7 @@ def test_the_walk_finds_what_there_is():
 @pytest.mark.parametrize("path", [path for path in PATHS if path not in HEALTH | OPEN])
 def test_nobody_is_told_anything(client, path, method):
     response = getattr(client, method)(path)
-    if path.startswith("/api/") and response.status_code != 302:
+    if path.startswith(("/api/", "/mcp")) and response.status_code != 302:
         assert response.status_code == 401
         assert response.json()["errors"][0]["code"] == "not_authenticated"
     elif response.status_code == 302:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("workers_client", "telemetry_app", "openrl_site", "examples")
+PACKAGES = ("workers_client", "openrl_inspect", "telemetry_app", "openrl_site", "examples")
 CONTRACT = ("workers_client.wire", "workers_client.wire_values", "workers_client.wire_worker", "workers_client.codec",
             "workers_client.wire_records", "workers_client.wire_parse", "workers_client.quick_parse",
             "workers_client.exceptions")  # fmt: skip
@@ -163,6 +163,17 @@ def test_the_application_uses_the_contract_of_the_client_alone():
         return is_within(name, "workers_client") and not is_within(name, *CONTRACT)
 
     assert offenders(of_package("telemetry_app"), is_inside_of_the_client) == {}
+
+
+def test_the_command_line_knows_the_api_alone():
+    allowed = ("openrl_inspect", "click", "rich", "httpx2", "mcp", "mcp_types", "pydantic", "pyarrow")
+    names = of_package("openrl_inspect")
+    assert offenders(names, lambda name: not is_standard(name) and not is_within(name, *allowed)) == {}
+
+
+def test_only_the_site_serves_the_agents_tools():
+    others = [*of_package("workers_client"), *of_package("telemetry_app"), *of_package("examples")]
+    assert offenders(others, lambda name: is_within(name, "openrl_inspect", "mcp")) == {}
 
 
 def test_the_examples_know_nothing_of_the_site():

@@ -1,4 +1,7 @@
-"""What `pip install .` gives: `workers_client` alone, typed, with redis-py as its one dependency, quick to import."""
+"""What `pip install .` gives: `workers_client`, typed, with redis-py as its one dependency, quick to import.
+
+Beside it lies `openrl_inspect`, whose libraries come with an extra alone.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,13 @@ print(ours / peers)
 """
 
 
-def test_the_package_is_the_client_alone_and_typed() -> None:
+def test_the_packages_are_the_client_and_the_command_line_both_typed() -> None:
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert built["packages"] == ["workers_client"]
-    assert built["package-data"]["workers_client"] == ["py.typed"]
-    assert (ROOT / "workers_client" / "py.typed").exists()
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "openrl_inspect").rglob("*.py")}
+    assert set(built["packages"]) == {"workers_client", *(".".join(folder.parts) for folder in folders)}
+    for package in ("workers_client", "openrl_inspect"):
+        assert built["package-data"][package] == ["py.typed"]
+        assert (ROOT / package / "py.typed").exists()
 
 
 def test_redis_is_the_one_dependency() -> None:
@@ -57,6 +62,26 @@ def test_importing_loads_none_of_the_slow_modules() -> None:
     source = f"import sys; sys.path[:0] = {sys.path!r}; import workers_client; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-S", "-c", source], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(slow) & set(done.stdout.split()) == set()
+
+
+def test_without_its_extra_the_command_line_says_what_to_install() -> None:
+    source = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['click', 'rich', 'httpx2']))\n"
+        "from openrl_inspect.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("install it with `pip install 'workers-client[inspect]'`.")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_extras_name_what_the_command_line_imports() -> None:
+    extras = PROJECT["optional-dependencies"]
+    named = {extra: {name.split(">")[0] for name in extras[extra]} for extra in ("inspect", "mcp", "parquet")}
+    assert named == {"inspect": {"click", "rich", "httpx2"}, "mcp": {"mcp"}, "parquet": {"pyarrow"}}
+    assert PROJECT["scripts"] == {"openrl-inspect": "openrl_inspect.__main__:main"}
 
 
 def test_importing_costs_a_small_part_of_importing_redis(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The commands of `openrl-inspect`, one module each."""

@@ -1,0 +1,1 @@
+"""A run's records as files: tables, and traces for Perfetto."""

@@ -1,0 +1,34 @@
+"""Where answers go: as tables to a terminal, as JSON to a file or a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+PIPED_WIDTH = 160  # columns of a table that goes to no terminal
+
+
+class Output:
+    """How one command answers. `is_json` None is by what standard output is."""
+
+    def __init__(self, is_json: bool | None) -> None:
+        self.is_json = not sys.stdout.isatty() if is_json is None else is_json
+        is_sized = sys.stdout.isatty() or os.environ.get("COLUMNS")
+        self.console = Console(highlight=False, markup=False, emoji=False, width=None if is_sized else PIPED_WIDTH)
+
+    def show(self, answer: Any, render: Callable[[Console], None]) -> None:
+        """Write an answer in the way that is wanted."""
+        if self.is_json:
+            self.line(answer, indent=2)
+        else:
+            render(self.console)
+
+    def line(self, answer: Any, indent: int | None = None) -> None:
+        """Write an answer as JSON."""
+        sys.stdout.write(json.dumps(answer, indent=indent, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
