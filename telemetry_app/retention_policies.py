@@ -11,10 +11,11 @@ from django.conf import settings
 from django.db import connection, models
 from django.db.models import QuerySet
 
-from telemetry_app.models import Operation, RetentionPolicy, Run, Sample, StepAggregate, Turn, WorkerEvent
+from telemetry_app.models import Incident, Operation, RetentionPolicy, Run, Sample, StepAggregate, Turn, WorkerEvent
 
 Kind = RetentionPolicy.Kind
 WORKER_EVENT_DAYS = 90
+INCIDENT_DAYS = 365
 # What retention also does, without a row of its own: old executions go, and idle runs leave Redis.
 EXECUTIONS = "executions"
 REDIS = "redis"
@@ -55,6 +56,7 @@ HOLDINGS: Mapping[str, Holding] = MappingProxyType(
         Kind.WORKER_EVENTS.value: Holding(
             WorkerEvent, "at", f"worker_id IN (SELECT worker FROM telemetry_app_worker WHERE {OF_PINNED_RUNS})"
         ),
+        Kind.INCIDENTS.value: Holding(Incident, "started_at", f"ended_at IS NULL OR run_id IN {_PINNED}"),
         Kind.RUNS.value: Holding(Run, "last_activity_at", "pinned"),
     }
 )
@@ -71,6 +73,8 @@ def default_days(kind: str) -> int | None:
     """Return the days that a kind is kept until an operator says otherwise; None is for ever."""
     if kind in (Kind.STEPS, Kind.RUNS):
         return None
+    if kind == Kind.INCIDENTS:
+        return INCIDENT_DAYS
     return WORKER_EVENT_DAYS if kind == Kind.WORKER_EVENTS else settings.TELEMETRY_RETENTION_DAYS
 
 

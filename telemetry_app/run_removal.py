@@ -10,7 +10,7 @@ from django.db.models import Q
 from psycopg import sql
 
 from telemetry_app import locks, redis_trimming
-from telemetry_app.models import Gap, ListCursor, Operation, Run, Sample, StepAggregate, Turn, Worker
+from telemetry_app.models import Gap, Incident, ListCursor, Operation, Run, Sample, StepAggregate, Turn, Worker
 from telemetry_app.partitions import list_partitions
 from telemetry_app.removal import Removal, remove_rows
 from telemetry_app.retention_policies import OF_PINNED_RUNS
@@ -70,6 +70,7 @@ def _remove_row(run_id: str, before: datetime, removal: Removal) -> None:
         if not rows:  # it came back, or was pinned meanwhile
             return
         rows += Gap.objects.filter(run_id=run_id).delete()[0]
+        rows += Incident.objects.filter(run_id=run_id).delete()[0]
         ListCursor.objects.filter(list_key__in=[wire.operations_key(run_id), wire.samples_key(run_id)]).delete()
         removal.count(rows=rows)
     removal.report(rows)

@@ -159,9 +159,11 @@ def _stuck(facts: RunFacts) -> Iterator[Condition]:
 def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
     """Requests that the ledger counts and no worker that lives lists: popped by one that is gone."""
     newest = facts.last_activity_at
-    unheld = facts.ledger.outstanding_count and not is_held_by_the_living(facts) and is_open(facts)
+    lost = [work for worker, work in held_work(facts) if worker.health is Health.LOST and not worker.is_api_server]
+    count = facts.ledger.outstanding_count - sum(work.count for work in lost)  # those are told as lost
+    unheld = count > 0 and not is_held_by_the_living(facts)
     if unheld and newest is not None and facts.now - newest > STUCK_FLOOR_SECONDS:
-        text = f"{facts.ledger.outstanding_count} requests are unanswered and no worker holds them"
+        text = f"{count} requests are unanswered and no worker holds them"
         yield Condition("stuck", newest, (Evidence(text),))
 
 

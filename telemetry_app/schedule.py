@@ -7,12 +7,14 @@ from django.db import connection
 
 SNAPSHOT_TASK = "telemetry_app.snapshot"
 SNAPSHOT_PART_TASK = "telemetry_app.snapshot_part"
+VERDICTS_TASK = "telemetry_app.verdicts"
+VERDICT_INTERVAL_SECONDS = 5  # a worker's heartbeat: nothing new is known in between
 RETENTION_TASK = "telemetry_app.retention"
 RETENTION_HOUR_UTC = "3"
 
 
 def create_after_migrate(**_: object) -> None:
-    """Create the snapshot and retention entries where they don't exist (a receiver of `post_migrate`)."""
+    """Create the snapshot, verdict and retention entries where they don't exist (a receiver of `post_migrate`)."""
     if "django_celery_beat_periodictask" in connection.introspection.table_names():
         create_periodic_tasks()
 
@@ -28,7 +30,7 @@ def snapshot_interval_seconds() -> float:
 
 
 def create_periodic_tasks() -> None:
-    """Create the two entries where they are missing; what an operator changed stays as it is."""
+    """Create the three entries where they are missing; what an operator changed stays as it is."""
     # Models of another application: loaded only once all applications are.
     from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
@@ -41,6 +43,17 @@ def create_periodic_tasks() -> None:
             interval=interval,
             expire_seconds=seconds,  # a backlog of late snapshots is worth nothing: the next one takes all
             description="Takes what is new in Redis. Every few seconds.",
+        )
+    if not PeriodicTask.objects.filter(task=VERDICTS_TASK).exists():
+        interval, _ = IntervalSchedule.objects.get_or_create(
+            every=VERDICT_INTERVAL_SECONDS, period=IntervalSchedule.SECONDS
+        )
+        PeriodicTask.objects.create(
+            name="Verdicts on the active runs",
+            task=VERDICTS_TASK,
+            interval=interval,
+            expire_seconds=VERDICT_INTERVAL_SECONDS,  # late ones are worth nothing: each looks at all runs
+            description="Tells the states of the active runs, and opens and closes incidents. Every few seconds.",
         )
     if not PeriodicTask.objects.filter(task=RETENTION_TASK).exists():
         crontab, _ = CrontabSchedule.objects.get_or_create(

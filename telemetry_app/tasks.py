@@ -10,11 +10,13 @@ from typing import Any
 from celery import shared_task
 
 from telemetry_app.exceptions import LiveDataUnavailableError
+from telemetry_app.incidents import take_verdicts
 from telemetry_app.retention import apply_retention
 from telemetry_app.schedule import (
     RETENTION_TASK,
     SNAPSHOT_PART_TASK,
     SNAPSHOT_TASK,
+    VERDICTS_TASK,
     snapshot_interval_seconds,
 )
 from telemetry_app.snapshots import Part, begin, take_part
@@ -70,6 +72,16 @@ def _send(execution_id: int | None, part: Part, *, until: float, countdown: floa
     """Leave a part to another task, which is worth nothing once the next snapshot has begun, or a minute late."""
     expires = until - time.time() if countdown else max(PART_EXPIRES_SECONDS, until - time.time())
     snapshot_part.apply_async(args=(execution_id, asdict(part), until), countdown=countdown, expires=expires)
+
+
+@shared_task(name=VERDICTS_TASK, soft_time_limit=30, time_limit=40)
+def verdicts() -> dict[str, Any]:
+    """Judge the active runs and bring incidents up to date; an outage of Redis is logged in one line."""
+    try:
+        return take_verdicts().counts()
+    except LiveDataUnavailableError as error:
+        logger.warning("verdicts left out: %s", error)
+        return {}
 
 
 @shared_task(name=RETENTION_TASK, acks_late=True, soft_time_limit=35, time_limit=40)

@@ -14,6 +14,12 @@ from telemetry_app.api import (
 )
 from telemetry_app.api.filters import PagedFilters
 from telemetry_app.api.fleet import FleetView
+from telemetry_app.api.incidents import (
+    IncidentFilters,
+    IncidentViewSet,
+    RunIncidentFilters,
+    RunIncidentsViewSet,
+)
 from telemetry_app.api.metrics import MetricFilters, RunMetricsViewSet
 from telemetry_app.api.requests import RequestFilters, RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
@@ -141,6 +147,30 @@ describe(
         description="A worker that died holding requests leaves them orphaned under its name.",
         example="runs_requests",
         filters=RequestFilters,
+        ids=RUN,
+    ),
+)
+
+describe(
+    IncidentViewSet,
+    list=described(
+        verdict_serializers.IncidentsPage,
+        summary="What went wrong with all runs, newest first.",
+        description="A pass over the active runs every five seconds opens and closes incidents; those that ended stay. "
+        "One that comes back within five minutes is the same one.",
+        example="incidents_list",
+        filters=IncidentFilters,
+    ),
+)
+
+describe(
+    RunIncidentsViewSet,
+    incidents=described(
+        verdict_serializers.RunIncidents,
+        summary="What went wrong with a run, newest first.",
+        description="As the incidents of all runs, of this one.",
+        example="runs_incidents",
+        filters=RunIncidentFilters,
         ids=RUN,
     ),
 )

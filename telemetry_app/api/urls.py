@@ -14,6 +14,7 @@ from telemetry_app.api import endpoint_descriptions  # noqa: F401  # attaches th
 from telemetry_app.api.docs import SchemaView, docs_page
 from telemetry_app.api.events import all_events, run_events
 from telemetry_app.api.fleet import FleetView
+from telemetry_app.api.incidents import IncidentViewSet, RunIncidentsViewSet
 from telemetry_app.api.metrics import RunMetricsViewSet
 from telemetry_app.api.renderers import CompactJSONRenderer, CsvRenderer
 from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
@@ -39,11 +40,13 @@ urlpatterns = [
     path("runs/<path:run>/time", RunTimeViewSet.as_view({"get": "time"}), name="run-time"),
     path("runs/<path:run>/samples", RunSamplesViewSet.as_view({"get": "samples"}), name="run-samples"),
     path("runs/<path:run>/verdict", RunVerdictViewSet.as_view({"get": "verdict"}), name="run-verdict"),
+    path("runs/<path:run>/incidents", RunIncidentsViewSet.as_view({"get": "incidents"}), name="run-incidents"),
     path("runs/<path:run>/events", run_events, name="run-events"),
     path("runs/<path:run>/metrics", RunMetricsViewSet.as_view({"get": "metrics"}, **TABLE), name="run-metrics"),
     path("runs/<path:run>", RunViewSet.as_view(_DETAIL), name="run-detail"),
     path("events", all_events, name="events"),
     path("failures", FailureViewSet.as_view(_LIST, **TABLE), name="failure-list"),
+    path("incidents", IncidentViewSet.as_view(_LIST), name="incident-list"),
     path("requests", RequestViewSet.as_view(_LIST), name="request-list"),
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),

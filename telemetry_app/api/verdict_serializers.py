@@ -5,11 +5,11 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from telemetry_app.api import described_fields as described
-from telemetry_app.api.serializers import AS_OF, RunCoverage
+from telemetry_app.api.serializers import AS_OF, SOURCES, RecordsPage, RunCoverage
 from telemetry_app.api.work_serializers import Expectation
 from telemetry_app.findings import Code
 from telemetry_app.health import Health
-from telemetry_app.models import RunState
+from telemetry_app.models import IncidentCode, RunState
 
 
 class Fact(serializers.Serializer):
@@ -79,3 +79,49 @@ class RunVerdictAnswer(serializers.Serializer):
     findings = FindingFields(many=True, help_text="What is wrong beside the state, one of a kind.")
     next = described.texts("What a person or an agent can safely do, the safest first.")
     coverage = RunCoverage()
+
+
+# --- Incidents ------------------------------------------------------------------------------------------------
+class IncidentItem(serializers.Serializer):
+    """One thing that went wrong with a run."""
+
+    id = described.count("The incident.")
+    run_id = described.text("The run.")
+    code = described.word(IncidentCode.values, "The state or finding that it is.")
+    is_open = described.switch("Whether it goes on.")
+    started_at = described.instant("Since when it held.", allow_null=False)
+    last_held_at = described.instant("When a pass saw it last.", allow_null=False)
+    ended_at = described.instant("When it ended, null while it is open.")
+    for_seconds = described.number("How long it lasted, or has lasted so far. In seconds.", allow_null=False)
+    reopened_count = described.count("How often it came back within five minutes of its end.")
+    cause = described.text("The facts in words, as they were when it was opened or reopened.")
+    evidence = Fact(many=True, help_text="The same facts with their ids, 5 at most.")
+
+
+class IncidentsCoverage(serializers.Serializer):
+    """What the incidents of all runs were told from."""
+
+    source = described.word(SOURCES, "Where the results came from.")  # type: ignore[assignment]
+    history = described.switch("Whether PostgreSQL could be read.")
+    last_pass_at = described.instant("When the active runs were judged last.")
+
+
+class RunIncidentsCoverage(RunCoverage):
+    """The run's coverage, and when it was judged."""
+
+    last_pass_at = described.instant("When the active runs were judged last.")
+
+
+class IncidentsPage(RecordsPage):
+    """A page of the incidents of all runs."""
+
+    coverage = IncidentsCoverage()
+    results = IncidentItem(many=True)
+
+
+class RunIncidents(RecordsPage):
+    """A page of a run's incidents."""
+
+    run_id = described.text("The run.")
+    coverage = RunIncidentsCoverage()
+    results = IncidentItem(many=True)

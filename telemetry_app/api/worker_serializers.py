@@ -114,7 +114,7 @@ class RetentionExecution(serializers.Serializer):
 class RetentionPolicyItem(serializers.Serializer):
     """How long rows of one kind are kept."""
 
-    kind = described.text("`operations`, `samples`, `turns`, `steps`, `worker_events` or `runs`.")
+    kind = described.text("`operations`, `samples`, `turns`, `steps`, `worker_events`, `incidents` or `runs`.")
     days_to_keep = described.optional_count("Whole days (UTC); null is for ever.")
     cutoff_at = described.instant("The first instant that is kept right now.")
     oldest_at = described.instant("The oldest row there is.")

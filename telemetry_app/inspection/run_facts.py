@@ -77,6 +77,13 @@ class FleetWorkers:
         self.__dict__.pop("_by_run", None)
         self.__dict__.pop("_at_gpus", None)
 
+    def set_clock(self, now: float) -> None:
+        """Tell the workers' health at another instant than Redis's clock says."""
+        self.now = now
+        if self.live is not None:
+            self.workers = known_workers(self.live, now)
+            self.add([])
+
     def of_run(self, run_id: str) -> list[WorkerFact]:
         """Return the workers that have to do with a run: they name it, hold requests of it, or share the GPU for which
         one of these waits."""

@@ -1,6 +1,7 @@
 """What PostgreSQL keeps. Columns have the names of the wire contract; instants are aware (UTC)."""
 
 from telemetry_app.models.access import ApiToken, ApiTokenQuerySet
+from telemetry_app.models.incidents import Incident, IncidentCode, VerdictPass
 from telemetry_app.models.limits import RECORD_ID_LENGTH, TEXT_LENGTH
 from telemetry_app.models.maintenance import Execution, Gap, ListCursor, RetentionPolicy
 from telemetry_app.models.records import FailedOperation, FailedSample, Operation, Sample, Turn
@@ -17,6 +18,8 @@ __all__ = [
     "FailedOperation",
     "FailedSample",
     "Gap",
+    "Incident",
+    "IncidentCode",
     "ListCursor",
     "Operation",
     "RetentionPolicy",
@@ -25,6 +28,7 @@ __all__ = [
     "Sample",
     "StepAggregate",
     "Turn",
+    "VerdictPass",
     "Worker",
     "WorkerEvent",
 ]

@@ -98,6 +98,7 @@ class RetentionPolicy(models.Model):
         TURNS = "turns"
         STEPS = "steps", "step aggregates"
         WORKER_EVENTS = "worker_events", "worker events"
+        INCIDENTS = "incidents"
         RUNS = "runs"
 
     kind = models.CharField(primary_key=True, max_length=16, choices=Kind)

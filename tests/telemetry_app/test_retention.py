@@ -76,7 +76,7 @@ def test_policies_are_there_after_a_migration_and_then_the_operators(settings):
     config = apps.get_app_config("telemetry_app")
     post_migrate.send(sender=config, app_config=config, verbosity=0, interactive=False, using="default")
     assert dict(RetentionPolicy.objects.values_list("kind", "days_to_keep")) == {
-        "operations": 21, "samples": 3, "turns": 21, "worker_events": 90, "steps": None, "runs": None,
+        "operations": 21, "samples": 3, "turns": 21, "worker_events": 90, "incidents": 365, "steps": None, "runs": None,
     }  # fmt: skip
 
 
@@ -197,8 +197,8 @@ def test_a_pinned_run_is_kept_whole(pinned):
     assert list(Worker.objects.values_list("worker", flat=True)) == ["worker-pinned"]
     assert list(ListCursor.objects.values_list("list_key", flat=True)) == [wire.operations_key("pinned")]
     assert {result.policy: result.rows_removed for result in summary.policies} == {
-        "operations": 50, "samples": 50, "turns": 1, "steps": 1, "worker_events": 1, "runs": 3, "redis": 0,
-        "executions": 0,
+        "operations": 50, "samples": 50, "turns": 1, "steps": 1, "worker_events": 1, "incidents": 0, "runs": 3,
+        "redis": 0, "executions": 0,
     }  # fmt: skip
 
 

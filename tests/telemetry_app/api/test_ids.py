@@ -20,7 +20,18 @@ IDS = [
     "Qwen/Qwen3-8B", "0f9c:train:0", "a#b", "100%", "a%2Fb", "a b", "läuft 🚀", "🚀" * 256, "a?b=c&d", "..", "a/../b",
     "a//b", "/a", "a/", "steps", "runs", "a+b", "a\\b", "\"'<script>", "a;b", "tinker://run-a/weights",
 ]  # fmt: skip
-PARTS = ["", "/steps", "/operations", "/failures", "/requests", "/turns", "/samples", "/metrics", "/verdict"]
+PARTS = [
+    "",
+    "/steps",
+    "/operations",
+    "/failures",
+    "/requests",
+    "/turns",
+    "/samples",
+    "/metrics",
+    "/verdict",
+    "/incidents",
+]
 
 
 @pytest.mark.parametrize("run_id", IDS)

@@ -36,7 +36,7 @@ def kept():
 def test_each_policy_is_told_with_its_newest_execution(api, kept):
     answer = api.answer("/retention")
     assert [policy["kind"] for policy in answer["results"]] == [
-        "operations", "samples", "turns", "steps", "worker_events", "runs",
+        "operations", "samples", "turns", "steps", "worker_events", "incidents", "runs",
     ]  # fmt: skip
     operations, samples, _, steps, *_ = answer["results"]
     today = datetime.now(UTC).date()

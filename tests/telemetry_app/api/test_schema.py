@@ -124,7 +124,8 @@ PATHS = {
     "/workers/{worker}/events": "/workers/w-1/events", "/retention": "/retention", "/requests": "/requests",
     "/runs/{run}/requests": run_path(RUN, "/requests"), "/runs/{run}/samples": run_path(RUN, "/samples"),
     "/runs/{run}/turns": run_path(RUN, "/turns"), "/runs/{run}/time": run_path(RUN, "/time"), "/fleet": "/fleet",
-    "/runs/{run}/verdict": run_path(RUN, "/verdict"),
+    "/runs/{run}/verdict": run_path(RUN, "/verdict"), "/runs/{run}/incidents": run_path(RUN, "/incidents"),
+    "/incidents": "/incidents",
     "/runs/{run}/metrics": run_path(RUN, "/metrics?names=grad_norm:mean,grad_norm&points=2"),
 }  # fmt: skip
 
