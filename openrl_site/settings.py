@@ -8,10 +8,10 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
-from django.urls import reverse_lazy
 
 from openrl_site import locations
 from openrl_site.database_urls import django_database
+from openrl_site.navigation import navigation
 from openrl_site.redis_urls import celery_broker_url, checked_redis_url, single_try, with_database
 
 env = environ.Env()
@@ -257,6 +257,7 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
+
 # --- Admin theme ----------------------------------------------------------------------------------------------
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "OpenRL telemetry",
@@ -269,37 +270,26 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",
+    "COLORS": {
+        # The accent: a blue that keeps its contrast on white and on the dark ground.
+        "primary": {
+            "50": "#eff6ff",
+            "100": "#dbeafe",
+            "200": "#bfdbfe",
+            "300": "#93c5fd",
+            "400": "#60a5fa",
+            "500": "#3b82f6",
+            "600": "#2563eb",
+            "700": "#1d4ed8",
+            "800": "#1e40af",
+            "900": "#1e3a8a",
+            "950": "#172554",
+        },
+    },
     "SIDEBAR": {
         "show_search": False,
         "show_all_applications": False,
-        "navigation": [
-            {
-                "title": "Telemetry",
-                "items": [
-                    {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
-                    for title, icon, name in (
-                        ("Fleet", "monitoring", "index"),
-                        ("Runs", "model_training", "telemetry_app_run_changelist"),
-                        ("Workers", "memory", "telemetry_app_worker_changelist"),
-                        ("Failed ops", "error", "telemetry_app_failedoperation_changelist"),
-                        ("Failed samples", "sms_failed", "telemetry_app_failedsample_changelist"),
-                    )
-                ],
-            },
-            {
-                "title": "Upkeep",
-                "items": [
-                    {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{name}")}
-                    for title, icon, name in (
-                        ("Executions", "history", "telemetry_app_execution_changelist"),
-                        ("Retention policies", "auto_delete", "telemetry_app_retentionpolicy_changelist"),
-                        ("Periodic tasks", "schedule", "django_celery_beat_periodictask_changelist"),
-                        ("Users", "person", "auth_user_changelist"),
-                        ("API tokens", "key", "telemetry_app_apitoken_changelist"),
-                    )
-                ],
-            },
-        ],
+        "navigation": navigation(),
     },
 }
 

@@ -1,38 +1,85 @@
-"""The admin's index: what the fleet is doing at a glance."""
+"""The admin's index: what the fleet is doing at a glance, told live where Redis answers."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import capfirst
 
-from telemetry_app.admin.freshness import history_freshness
+from telemetry_app.admin.gpu_bar import gpu_bar
+from telemetry_app.admin.run_list_filters import TROUBLE
+from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
 from telemetry_app.health import Health
-from telemetry_app.models import Operation, Run, RunState, Sample, Worker
+from telemetry_app.inspection.fleet import fleet
+from telemetry_app.inspection.run_previews import run_previews
+from telemetry_app.models import Run, RunState
 
 SHOWN_RUNS = 10
-WORKERS_SEEN = timedelta(days=1)
+SHOWN_TROUBLE = 8
 
 admin.site.index_template = "telemetry_app/dashboard.html"
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add what the index shows (the theme's `DASHBOARD_CALLBACK`)."""
-    now = timezone.now()
-    states = dict(Run.objects.order_by().values_list("state").annotate(count=Count("pk")))
-    seen = Worker.objects.filter(last_heartbeat_at__gte=now - WORKERS_SEEN).with_health(now)
-    healths = dict(seen.order_by().values_list("health").annotate(count=Count("pk")))  # type: ignore[misc] # annotated
-    hour = now - timedelta(hours=1)
-    context.update(
-        run_states=[(state, states[state]) for state in RunState.values if state in states],
-        worker_healths=[(health.value, healths[health.value]) for health in Health if health.value in healths],
-        failures_last_hour=Operation.objects.failed().filter(at__gte=hour).count()
-        + Sample.objects.failed().filter(at__gte=hour).count(),
-        newest_runs=Run.objects.defer("ledger_seen")[:SHOWN_RUNS],
-        freshness=history_freshness(),
-    )
+    context["title"] = "Fleet"
+    try:
+        context |= _fleet(timezone.now().timestamp())
+    except (LiveDataUnavailableError, HistoryUnavailableError) as error:
+        context["outage"] = str(error)
     return context
+
+
+def _fleet(now: float) -> dict[str, Any]:
+    found = fleet(now=now)
+    states = found["runs"]["by_state"]
+    runs = Run.objects.defer("ledger_seen", "notes")
+    newest = list(runs[:SHOWN_RUNS])
+    previews = run_previews([run.pk for run in newest])
+    bar = gpu_bar(found["gpu"])
+    return {
+        "fleet": found,
+        "run_states": [(state, states[state]) for state in RunState.values if states.get(state)],
+        "trouble_count": sum(states.get(state, 0) for state in TROUBLE),
+        "trouble": runs.filter(state__in=TROUBLE)[:SHOWN_TROUBLE],
+        "gpu_bar": bar,
+        "healths": [health.value for health in Health],
+        "worker_rows": _worker_rows(found["workers"]["by_role"]),
+        "checks": [{"name": name, **check} for name, check in found["site"]["checks"].items()],
+        "warnings": _warnings(found["site"]["checks"]),
+        "newest_runs": [(run, previews[run.pk]) for run in newest],
+        "names": _names({part.run_id for part in bar} | {entry["run_id"] for entry in _shown_entries(found)}),
+    }
+
+
+def _shown_entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*found["stuck_requests"]["oldest"], *found["failures"]["newest"]]
+
+
+def _names(run_ids: Iterable[str]) -> dict[str, str]:
+    """Return what people call these runs, of those that have a name."""
+    return dict(Run.objects.filter(pk__in=list(run_ids)).exclude(name="").values_list("run_id", "name"))
+
+
+def _worker_rows(by_role: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    """Return a line for each role that has workers, with the count of each health."""
+    return [
+        {"role": role, "count": sum(healths.values()), "healths": list(healths.items())}
+        for role, healths in by_role.items()
+        if sum(healths.values())
+    ]
+
+
+def _warnings(checks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return what is wrong with the site, in sentences."""
+    wrong = {name: check.get("detail", "") for name, check in checks.items() if not check["ok"]}
+    partitions = wrong.get("partitions")
+    if partitions:
+        wrong["partitions"] = f"Partitions are {partitions}"
+    if "redis" in wrong:
+        wrong["redis"] = f"{wrong['redis'].rstrip('.')}: what stands here is history"
+    return [f"{capfirst(detail).rstrip('.')}." for detail in wrong.values()]

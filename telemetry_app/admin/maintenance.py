@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from django.contrib import admin, messages
@@ -10,10 +11,12 @@ from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.template.defaultfilters import filesizeformat
 from django.urls import URLPattern, path, reverse
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.admin.upkeep import START_PERMISSION, upkeep_view
 from telemetry_app.exceptions import QueueUnavailableError
 from telemetry_app.models import Execution
 from telemetry_app.retention_policies import EXECUTIONS, HOLDINGS, REDIS
@@ -22,8 +25,6 @@ from telemetry_app.task_queue import queue_task
 from telemetry_app.templatetags.telemetry import ago, badge, duration, figure
 
 TASKS = {Execution.Task.SNAPSHOT.value: SNAPSHOT_TASK, Execution.Task.RETENTION.value: RETENTION_TASK}
-# Whoever may add executions may start one: there is no other way to add them.
-START_PERMISSION = "telemetry_app.add_execution"
 _OUTCOMES = {
     "succeeded": Q(error="", finished_at__isnull=False),
     "failed": ~Q(error=""),
@@ -88,9 +89,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     @display(description="Took")
     def shown_seconds(self, execution: Execution) -> str:
         """How long it took."""
-        if execution.finished_at is None:
-            return duration(None)
-        return duration((execution.finished_at - execution.started_at).total_seconds())
+        return duration(execution.seconds)
 
     @display(description="Lag", ordering="lag_seconds")
     def shown_lag(self, execution: Execution) -> str:
@@ -116,7 +115,8 @@ class ExecutionAdmin(ReadOnlyAdmin):
         start = path(
             "start/<slug:task>/", self.admin_site.admin_view(self.start_view), name="telemetry_app_execution_start"
         )
-        return [start, *super().get_urls()]
+        upkeep = path("upkeep/", self.admin_site.admin_view(upkeep_view), name="telemetry_upkeep")
+        return [start, upkeep, *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Show the list, with buttons for those who may use them."""
@@ -124,7 +124,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
         return super().changelist_view(request, {**(extra_context or {}), "startable_tasks": tasks})
 
     def start_view(self, request: HttpRequest, task: str) -> HttpResponse:
-        """Queue a task, and go back to the list."""
+        """Queue a task, and go where its progress is seen."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         if not request.user.has_perm(START_PERMISSION):
@@ -135,6 +135,6 @@ class ExecutionAdmin(ReadOnlyAdmin):
             queue_task(TASKS[task])
         except QueueUnavailableError as error:
             messages.error(request, f"The {task} was not queued. {error}.")
-        else:
-            messages.success(request, f"A {task} is queued; it shows here once a Celery worker has taken it.")
-        return HttpResponseRedirect(reverse("admin:telemetry_app_execution_changelist"))
+            return HttpResponseRedirect(reverse("admin:telemetry_upkeep"))
+        asked = urlencode({"task": task, "asked": str(int(time.time()))})
+        return HttpResponseRedirect(f"{reverse('admin:telemetry_upkeep')}?{asked}")

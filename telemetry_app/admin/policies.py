@@ -7,8 +7,9 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
@@ -98,4 +99,8 @@ class RetentionPolicyAdmin(ReadOnlyAdmin):
     def save_model(self, request: HttpRequest, obj: RetentionPolicy, form: Any, change: bool) -> None:
         """Save, and say when it takes effect."""
         super().save_model(request, obj, form, change)
-        messages.info(request, "The next retention applies it: daily, or at once with the button over the executions.")
+        messages.info(request, "The next retention applies it: daily, or at once with the button on this page.")
+
+    def response_post_save_change(self, request: HttpRequest, obj: RetentionPolicy) -> HttpResponse:
+        """Go where all policies stand beside the button that applies them."""
+        return HttpResponseRedirect(reverse("admin:telemetry_upkeep"))

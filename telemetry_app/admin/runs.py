@@ -19,6 +19,7 @@ from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
+from telemetry_app.admin.open_requests import requests_view
 from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.admin.run_descriptions import RunDescriptionForm
 from telemetry_app.admin.run_list_filters import MissingFilter, SavedFilter, TagFilter, saved_filters
@@ -145,9 +146,14 @@ class RunAdmin(PageAdmin):
         self.message_user(request, f"Runs no longer pinned: {runs.update(pinned=False)}.")
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the form of what people say of a run."""
+        """Add the form of what people say of a run, and the open requests of all."""
         describe = self.admin_site.admin_view(self.describe_view)
-        return [path("<path:object_id>/describe/", describe, name="telemetry_app_run_describe"), *super().get_urls()]
+        requests = self.admin_site.admin_view(requests_view)
+        return [
+            path("requests/", requests, name="telemetry_requests"),
+            path("<path:object_id>/describe/", describe, name="telemetry_app_run_describe"),
+            *super().get_urls(),
+        ]
 
     def describe_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show and take the form."""

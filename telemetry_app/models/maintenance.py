@@ -61,6 +61,11 @@ class Execution(models.Model):
     def __str__(self) -> str:
         return f"{self.task} {self.started_at:%Y-%m-%d %H:%M:%S}"
 
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None while it has not ended."""
+        return None if self.finished_at is None else (self.finished_at - self.started_at).total_seconds()
+
     def counts(self) -> dict[str, int]:
         """Return what a snapshot counted by name, as tasks and commands report it."""
         names = ("runs_count", "rows_written", "malformed_count", "missing_records", "skipped_runs", "failed_runs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,6 +42,46 @@ def badge(word: str | None) -> SafeString:
         '<span class="t-badge t-{}"><span aria-hidden="true">{}</span> {}</span>',
         tone, _MARKS[tone], str(word).replace("_", " "),
     )  # fmt: skip
+
+
+@register.filter
+def tone(word: Any) -> str:
+    """Return how bad a state or a health is: good, calm, wait or bad."""
+    return _TONES.get(str(word), "calm")
+
+
+@register.filter
+def mark(word: Any) -> str:
+    """Return the mark that stands with a word's colour."""
+    return _MARKS[tone(word)]
+
+
+@register.filter
+def words(name: Any) -> str:
+    """Write a name of the contract as words."""
+    return str(name).replace("_", " ")
+
+
+@register.filter
+def percent(share: Any) -> str:
+    """Write a share (0 to 1) in percent: small ones with a decimal, so that what there is never reads 0."""
+    if not isinstance(share, (int, float)):
+        return "–"
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
+@register.filter
+def share(value: float) -> str:
+    """Write a share as a style wants it."""
+    return f"{value:.6f}"
+
+
+@register.filter
+def of(mapping: Mapping[Any, Any], key: Any) -> Any:
+    """Return what a mapping has for a key, None without any."""
+    return mapping.get(key)
 
 
 @register.filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from pytest_django.live_server_helper import LiveServer
 from tests.support.chromium import FLAGS, find_chromium
 
 _LEFT_OUT = pytest.StashKey[list[str]]()
+_EVENTS_OF_LIVE_SERVER = re.compile(r"^http://localhost:\d+/api/v1/inspect/.*events$")
 _TIMEOUT_MILLISECONDS = 30_000
 
 
@@ -54,9 +56,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """An empty page of its own; what goes wrong in it (script errors, refused content) fails the test."""
+    """An empty page of its own; what goes wrong in it (script errors, refused content) fails the test.
+
+    `live_server` can't stream: its events end at once, and pages ask again every few seconds instead.
+    """
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.set_default_timeout(_TIMEOUT_MILLISECONDS)
+    no_events = {"content_type": "text/event-stream", "body": "retry: 600000\n\n"}
+    context.route(_EVENTS_OF_LIVE_SERVER, lambda route: route.fulfill(**no_events))
     opened, faults = context.new_page(), []
 
     def note(message: ConsoleMessage) -> None:
@@ -72,12 +79,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def admin_page(page: Page, live_server: LiveServer) -> Page:
-    """A page that is signed in to `live_server` as a superuser.
-
-    That server can't stream: events end at once, and pages ask again every few seconds instead.
-    """
-    events = {"content_type": "text/event-stream", "body": "retry: 600000\n\n"}
-    page.route("**/api/v1/inspect/**events", lambda route: route.fulfill(**events))
+    """A page that is signed in to `live_server` as a superuser."""
     user = get_user_model().objects.create_superuser(username="browser-admin", password="not-asked-for")
     client = Client()
     client.force_login(user)

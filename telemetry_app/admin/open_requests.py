@@ -1,0 +1,44 @@
+"""The page of requests that were enqueued and not answered: which are stuck, why, and who holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+
+from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
+from telemetry_app.inspection.requests import all_requests
+from telemetry_app.models import Run
+
+SHOWN_ENTRIES = 200
+VIEW_PERMISSION = "telemetry_app.view_run"
+_CHOICES = (("", "All open", None), ("yes", "Stuck", True), ("no", "Not stuck", False))
+
+
+def requests_view(request: HttpRequest) -> HttpResponse:
+    """Show the open requests, the oldest first; `?stuck=` is `yes`, `no` or nothing."""
+    if not request.user.has_perm(VIEW_PERMISSION):
+        raise PermissionDenied
+    asked = request.GET.get("stuck", "")
+    wanted = {word: is_stuck for word, _, is_stuck in _CHOICES}.get(asked)
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": "Open requests",
+        "choices": [{"word": word, "label": label, "is_chosen": word == asked} for word, label, _ in _CHOICES],
+    }
+    return TemplateResponse(request, "telemetry_app/requests.html", context | _found(wanted))
+
+
+def _found(wanted: bool | None) -> dict[str, Any]:
+    now = timezone.now().timestamp()
+    try:
+        page, coverage = all_requests(stuck=wanted, after=None, size=SHOWN_ENTRIES, now=now)
+    except (LiveDataUnavailableError, HistoryUnavailableError) as error:
+        return {"outage": str(error)}
+    run_ids = {entry["run_id"] for entry in page.results}
+    named = Run.objects.filter(pk__in=run_ids).exclude(name="").values_list("run_id", "name")
+    return {"found": page, "coverage": coverage, "names": dict(named) if coverage["history"] else {}}
