@@ -22,7 +22,8 @@ class RunFilters(PagedFilters):
     """Of the list of runs."""
 
     state = WordFilter(RunState.values, help_text="Runs that are in this state now.")
-    q = TextFilter(help_text="Runs whose id contains this, in upper or lower case.")
+    q = TextFilter(help_text="Runs whose id, name or one of whose tags contains this, in upper or lower case.")
+    tag = TextFilter(help_text="Runs that have this tag.")
     worker = TextFilter(help_text="Runs that this worker names.")
     active_since = InstantFilter(help_text="Runs with activity at or after this instant.")
     ordering = OrderingFilter(

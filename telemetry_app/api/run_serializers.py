@@ -44,6 +44,8 @@ class RunStateFields(serializers.Serializer):
 class RunListItem(RunStateFields):
     """One run of the list."""
 
+    name = described.text("What people call it; empty where nobody gave it a name.")
+    tags = described.texts("Its tags, as people gave them.")
     steps_per_hour = described.number("Steps an hour over the newest 50; null with fewer than two, or none lately.")
     ledger = LedgerCounts()
     outstanding_count = described.count("Requests enqueued and not answered.")

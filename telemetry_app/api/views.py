@@ -47,7 +47,9 @@ class RunViewSet(ViewSet):
         given = RunFilters.read(request.query_params)
         after = position(request, runs.position_types(given["ordering"]))
         now = timezone.now().timestamp()
-        wanted = runs.RunFilter(**{name: given[name] for name in ("state", "q", "worker", "active_since", "ordering")})
+        wanted = runs.RunFilter(
+            **{name: given[name] for name in ("state", "q", "tag", "worker", "active_since", "ordering")}
+        )
         page = runs.list_runs(wanted, runs.RunPosition(*after) if after else None, given["page_size"], now=now)
         mark = [page.next_position.value, page.next_position.run_id] if page.next_position else None
         return Response(

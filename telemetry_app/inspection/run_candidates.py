@@ -24,6 +24,7 @@ class RunFilter:
 
     state: str | None = None
     q: str | None = None
+    tag: str | None = None
     worker: str | None = None
     active_since: datetime | None = None
     ordering: str = "-last_activity_at"
@@ -65,12 +66,15 @@ class Wanted:
     """
 
     q: str | None = None
+    tag: str | None = None
     active_since: float | None = None
     of_worker: Collection[str] | None = None
     in_state: tuple[str, Collection[str], Collection[str]] | None = None
 
     def admits(self, run: Candidate) -> bool:
-        """Return whether a run is shown."""
+        """Return whether a run of Redis's index is shown; names and tags stand in PostgreSQL alone."""
+        if self.tag is not None:
+            return False
         if self.q is not None and self.q.lower() not in run.run_id.lower():
             return False
         if self.active_since is not None and run.last_activity_at < self.active_since:
@@ -153,11 +157,16 @@ joined AS (
            coalesce(run.state, 'idle') AS state,
            coalesce(run.steps_completed, 0) AS steps_completed,
            coalesce(run.failures_count, 0) AS failures_count,
-           coalesce(run.steps_per_hour, -1) AS steps_per_hour
+           coalesce(run.steps_per_hour, -1) AS steps_per_hour,
+           concat_ws(chr(10), coalesce(run.run_id, live.run_id), run.name, array_to_string(run.tags, chr(10))) AS words,
+           run.tags
     FROM telemetry_app_run AS run FULL JOIN live ON live.run_id = run.run_id
 ),
 matching AS (SELECT * FROM joined WHERE {conditions}),
-page AS (SELECT * FROM matching WHERE {behind} ORDER BY {name} {direction}, run_id {direction} LIMIT %(size)s)
+page AS (
+    SELECT run_id, last_activity_at, state, steps_completed, failures_count, steps_per_hour FROM matching
+    WHERE {behind} ORDER BY {name} {direction}, run_id {direction} LIMIT %(size)s
+)
 SELECT total.runs, page.* FROM (SELECT count(*) AS runs FROM matching) AS total LEFT JOIN page ON TRUE
 ORDER BY {name} {direction}, run_id {direction}
 """
@@ -166,8 +175,11 @@ ORDER BY {name} {direction}, run_id {direction}
 def _conditions(wanted: Wanted) -> tuple[list[str], dict[str, Any]]:
     conditions, parameters = ["TRUE"], dict[str, Any]()
     if wanted.q is not None:
-        conditions.append("strpos(lower(run_id), lower(%(q)s)) > 0")
+        conditions.append("strpos(lower(words), lower(%(q)s)) > 0")
         parameters["q"] = wanted.q
+    if wanted.tag is not None:
+        conditions.append("%(tag)s = ANY(tags)")
+        parameters["tag"] = wanted.tag
     if wanted.active_since is not None:
         conditions.append("last_activity_at >= %(active_since)s")
         parameters["active_since"] = wanted.active_since

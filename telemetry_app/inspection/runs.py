@@ -79,7 +79,9 @@ def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: f
     fleet = told.fleet if told else read_fleet_workers(now=now, is_live=index is not None)
     of_worker = None if wanted.worker is None else _runs_of_worker(wanted.worker, fleet)
     since = wanted.active_since.timestamp() if wanted.active_since else None
-    listing = _Listing(index, fleet, told, now, Wanted(q=wanted.q, active_since=since, of_worker=of_worker))
+    listing = _Listing(
+        index, fleet, told, now, Wanted(q=wanted.q, tag=wanted.tag, active_since=since, of_worker=of_worker)
+    )
     try:
         return listing.page(wanted, after, size)
     except HistoryUnavailableError:
@@ -169,6 +171,8 @@ def _list_fields(run: Candidate, sources: RunSources, verdict: RunVerdict | None
     live, row, ledger = sources.live, sources.row, sources.ledger_totals
     return {
         "run_id": run.run_id,
+        "name": row.name if row else "",
+        "tags": row.tags if row else [],
         **_state_fields(sources, verdict),
         "steps_completed": sources.steps_completed,
         "steps_per_hour": _steps_per_hour(sources, now),

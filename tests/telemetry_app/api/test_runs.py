@@ -178,3 +178,23 @@ def test_a_run_whose_activity_is_no_instant_is_listed(api, writer, score):
     writer.client.zadd("open_rl:runs", {"odd": score})
     [run] = api.results("/runs")
     assert (run["run_id"], run["last_activity_at"]) == ("odd", None)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "found"),
+    [
+        ({"tag": "ablation"}, 1),
+        ({"tag": "abl"}, 0),
+        ({"q": "baby"}, 1),
+        ({"q": "WARM"}, 1),
+        ({"q": "run-a"}, 1),
+        ({"q": "no"}, 0),
+    ],
+)
+def test_runs_are_found_by_a_tag_and_by_any_part_of_a_name_or_a_tag(api, writer, now, parameters, found):
+    writer.operations(op(at=now - 5))
+    writer.active("run-a", now - 5)
+    take_snapshot()
+    Run.objects.update(name="My Baby", tags=["ablation", "warm start"])
+    results = api.results("/runs", **parameters)
+    assert [(run["name"], run["tags"]) for run in results] == [("My Baby", ["ablation", "warm start"])] * found
