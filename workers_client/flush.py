@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +12,7 @@ from workers_client.run_totals import VALUES_PER_COMMAND, Command
 
 FLUSH_RECORDS = 2_000  # records of one flush at most: the return after an outage must stall nobody
 FLUSH_BYTES = 4 * 1024 * 1024  # of memory, which is some three times what goes over the wire
-YIELD_RECORDS = 16  # records encoded at once while nobody waits
-YIELD_SECONDS = 50e-6
+YIELD_RECORDS = 16  # records encoded between two pauses
 
 
 class Flush:
@@ -26,24 +24,18 @@ class Flush:
         self.record_counts: dict[tuple[str, str], int] = {}  # by kind and key of the list
 
 
-def yield_to_host() -> None:
-    """Let the host's threads run.
-
-    A thread that computes keeps Python's global lock for 5 ms where another waits for it, which is a whole step of a
-    small model. Giving it up for a moment every few records keeps the host's wait below one such moment.
-    """
-    time.sleep(YIELD_SECONDS)
-
-
 def add_records(
-    flush: Flush, records: list[Pending], refuse: Callable[[Pending], None], *, is_patient: bool = False
+    flush: Flush, records: list[Pending], refuse: Callable[[Pending], None], pause: Callable[[], None]
 ) -> None:
-    """Encode records into PUSH commands of up to 1,000 for a list; `refuse` gets what has no JSON."""
+    """Encode records into PUSH commands of up to 1,000 for a list, with a pause every few records.
+
+    `refuse` gets what has no JSON.
+    """
     by_key: dict[str, tuple[Any, list[bytes]]] = {}
     counts = flush.record_counts
     for number, record in enumerate(records, 1):
-        if is_patient and number % YIELD_RECORDS == 0:
-            yield_to_host()
+        if number % YIELD_RECORDS == 0:
+            pause()
         _, kind, key, _, encode, data, totals = record
         try:
             encoded = encode(data)

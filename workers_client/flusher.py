@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from workers_client import exits, wire
-from workers_client.flush import FLUSH_BYTES, FLUSH_RECORDS, Flush, add_records, add_worker, yield_to_host
+from workers_client.flush import FLUSH_BYTES, FLUSH_RECORDS, Flush, add_records, add_worker
 from workers_client.log_limiter import LogLimiter
 from workers_client.transport import Transport, load_redis
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 BACK_OFF_SECONDS = 0.5  # after the first failure; doubles
 BACK_OFF_LIMIT_SECONDS = 5.0
 START_AGAIN_SECONDS = 1.0  # after a thread could not be started
-FOLD_EVENTS = 64  # events folded at once while nobody waits; see `yield_to_host`
+FOLD_EVENTS = 64  # events folded between two pauses
+PAUSE_SECONDS = 50e-6  # see `_pause`
 LOOK_SECONDS = 0.5  # a caller that waits looks so often whether the thread still lives
 NEXT_TRY_SECONDS = 0.2  # between two tries at least, however often one is asked for
 BETWEEN_FLUSHES_SECONDS = 0.001  # of a backlog: lets the host and other clients of Redis in
@@ -56,6 +57,7 @@ class Flusher:
         self._send_lock = threading.Lock()  # one sender: the thread, or at shutdown whoever calls flush()
         self._inbox: SimpleQueue[Request | None] = SimpleQueue()
         self._woken = False  # a wake is on its way: more are not needed
+        self._is_hurried = False  # a caller waits
         self._failures = 0
         self._log = LogLimiter()
         self._thread: threading.Thread | None = None
@@ -110,6 +112,7 @@ class Flusher:
             if not self.is_running:  # the interpreter shuts down: no thread starts
                 return self._flush_here(request.deadline)
             self._inbox.put(request)
+            self._is_hurried = True  # a flush that is under way, too: the asked one comes after it
             thread = self._thread
             while thread is not None and thread.is_alive():
                 remaining = request.deadline - time.monotonic()
@@ -122,6 +125,7 @@ class Flusher:
     def _flush_here(self, deadline: float) -> bool:
         if not self._send_lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return False
+        self._is_hurried = True
         try:
             return self._send_all(deadline)
         finally:
@@ -153,8 +157,9 @@ class Flusher:
                 is_sent = False
             else:
                 tried_at = now
-                is_sent = self._try(is_patient=not requests)
-                next_at = time.monotonic() + self._pause(is_asked=not is_sent and bool(requests))
+                self._is_hurried = bool(requests)
+                is_sent = self._try()
+                next_at = time.monotonic() + self._seconds_to_next(is_asked=not is_sent and bool(requests))
             if is_sent:
                 for request in requests:
                     request.reply.put(True)
@@ -164,11 +169,11 @@ class Flusher:
                 return
             requests = [] if is_sent else [request for request in requests if request.deadline > now]
 
-    def _try(self, *, is_patient: bool) -> bool:
-        """Send all there is; whatever goes wrong costs this try alone. Patient where nobody waits."""
+    def _try(self) -> bool:
+        """Send all there is; whatever goes wrong costs this try alone."""
         try:
             with self._send_lock:
-                return self._send_all(None, is_patient=is_patient)
+                return self._send_all(None)
         except Exception as error:  # noqa: BLE001 - the outermost line of the thread: counted, logged, and on
             self._core.count_error()
             self._failures += 1
@@ -190,20 +195,29 @@ class Flusher:
 
     def _must_send(self) -> bool:
         """Fold; return whether a whole flush waits and Redis answered the last one."""
-        self._fold_patiently()
+        self._fold_in_parts()
         return not self._failures and len(self._core.fold.records) >= self._max_records
 
-    def _fold_patiently(self) -> None:
-        """Fold what waits, a little at a time."""
+    def _fold_in_parts(self) -> None:
+        """Fold what waits, with a pause every few events."""
         core = self._core
         for _ in range(len(core.events) // FOLD_EVENTS):
             with core.fold_lock:
                 core.fold_events(FOLD_EVENTS)
-            yield_to_host()
+            self._pause()
         with core.fold_lock:
             core.fold_events()
 
-    def _pause(self, *, is_asked: bool) -> float:
+    def _pause(self) -> None:
+        """Let the host's threads run, unless somebody waits.
+
+        A thread that computes keeps Python's global lock for 5 ms where another waits for it, which is a whole step of
+        a small model. Giving it up for a moment every few records keeps the host's wait below one such moment.
+        """
+        if not self._is_hurried:
+            time.sleep(PAUSE_SECONDS)
+
+    def _seconds_to_next(self, *, is_asked: bool) -> float:
         """Return the seconds to the next flush: the interval less up to a tenth, or the back-off with jitter."""
         if not self._failures:
             return self._interval_seconds * _jitter(0.9)
@@ -213,30 +227,29 @@ class Flusher:
         return back_off * _jitter(0.5)
 
     # --- One flush --------------------------------------------------------------------------------------------
-    def _send_all(self, deadline: float | None, *, is_patient: bool = False) -> bool:
+    def _send_all(self, deadline: float | None) -> bool:
         """Send flush after flush until what was recorded before is sent; a heartbeat goes out in any case.
 
         A flush kept from an earlier try goes first, and never counts as the one that was asked for.
         """
         core = self._core
-        if is_patient:
-            self._fold_patiently()
+        self._fold_in_parts()
         with core.fold_lock:
             core.fold_events()
             newest = core.fold.newest_number
         is_fresh = False
         while not is_fresh or core.fold.records.has_before(newest):
             is_fresh = self._kept is None
-            if (deadline is not None and time.monotonic() >= deadline) or not self._send_one(deadline, is_patient):
+            if (deadline is not None and time.monotonic() >= deadline) or not self._send_one(deadline):
                 return False
             time.sleep(BETWEEN_FLUSHES_SECONDS)
         return True
 
-    def _send_one(self, deadline: float | None, is_patient: bool) -> bool:
+    def _send_one(self, deadline: float | None) -> bool:
         core = self._core
         started = time.monotonic()
         try:
-            flush = self._kept or self._make(is_patient)
+            flush = self._kept or self._make()
             self._kept = flush
             guard = wire.flush_guard_key(core.worker)
             applied = self._transport.apply(guard, flush.number, flush.commands, deadline=deadline)
@@ -251,7 +264,7 @@ class Flusher:
         core.flush_applied(flush, applied, seconds=time.monotonic() - started)
         return True
 
-    def _make(self, is_patient: bool) -> Flush:
+    def _make(self) -> Flush:
         """Number the next flush and encode it. Asks Redis for the step base of runs seen for the first time.
 
         Raises:
@@ -270,7 +283,7 @@ class Flusher:
             taken = core.take(max_records=self._max_records, max_bytes=self._max_bytes)
         self._number += 1
         flush = Flush(self._number)
-        add_records(flush, taken.records, core.refuse, is_patient=is_patient)
+        add_records(flush, taken.records, core.refuse, self._pause)
         flush.commands += taken.total_commands
         add_worker(flush, taken.worker_record, taken.runs)
         return flush
