@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from workers_client import wire
@@ -11,10 +10,6 @@ from workers_client.wire_values import LAST_INSTANT, TEXT_LIMIT, instant, text
 
 FAILURE_TYPE = "RequestFailedResponse"
 ENVELOPE_SIZE = 5  # entries of OpenRL's envelope: op, request_id, model_id, trace_context, payload
-
-# The fields kept of an envelope, in the order of `CommandIds`. The hot path calls it where the envelope holds nothing
-# else that matters; see `Operation.__exit__`.
-quick_ids = itemgetter("request_id", "op", "model_id", "trace_context")
 
 
 class CommandIds(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from time import time
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workers_client import wire
@@ -28,6 +28,7 @@ EVENTS_BEFORE_HELP = 20_000  # more of them, and each hook folds a few: memory s
 EVENTS_BETWEEN_LOOKS = 256  # between the two, not each hook looks after the thread
 HELP_EVENTS = 8  # events that one hook folds
 HOOK_COSTS_KEPT = 512
+UNINTERRUPTED_SECONDS = 10e-6  # that three readings of a clock take at most
 
 
 class Taken(NamedTuple):
@@ -61,7 +62,7 @@ class Core:
         self.events_limit = -1  # more events than this, and a hook calls `relieve`; negative while no thread runs
         self.current: Operation | None = None  # the op that runs alone
         self.others: dict[Operation, None] = {}  # ops that run beside it
-        self.last_ids: Any = (object(),)  # of the op that ended last; at first, of none
+        self.last_request_id: Any = object()  # of the op that ended last; at first, of none
         self.spans: dict[int, Span] = {}
         self.turns: dict[int, GpuTurn] = {}
         self.hook_errors = 0
@@ -164,6 +165,7 @@ class Core:
     def fold_events(self, limit: int = 1 << 62) -> None:
         """Fold what the hooks appended, `limit` events at most. The fold lock must be held."""
         popleft, apply = self.events.popleft, self.fold.apply
+        self.fold.clock_offset_seconds = _clock_offset()
         try:
             for _ in range(min(limit, len(self.events))):
                 event = popleft()
@@ -248,6 +250,15 @@ class Core:
             "hook_last_us": (costs and self.hook_costs[-1] * 1e6) or 0.0,
             "hook_p99_us": costs[len(costs) * 99 // 100] * 1e6 if costs else 0.0,
         }
+
+
+def _clock_offset() -> float:
+    """Return the wall clock minus `perf_counter`, from the first of a few readings that nothing interrupted."""
+    for _ in range(3):
+        before, at, after = perf_counter(), time(), perf_counter()
+        if after - before < UNINTERRUPTED_SECONDS:
+            break
+    return at - (before + after) / 2
 
 
 def _has_step_base(record: Pending) -> bool:

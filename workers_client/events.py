@@ -1,7 +1,7 @@
 """What the hooks append and the fold reads: tuples that start with one of these words.
 
-`ids` below is what `commands.quick_ids` or `commands.command_ids` returns: request id, op name, run and trace context,
-unchecked in the first case; the fold checks them.
+`ids` below is what `commands.command_ids` returns: request id, op name, run and trace context. An op has the same four,
+unchecked; the fold checks them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ Event = tuple[Any, ...]
 
 ENQUEUED = "enqueued"  # ids, at
 POPPED = "popped"  # list of ids, at
-OPERATION = "operation"  # role, ids, at, elapsed_seconds, error, metrics, replaced, work
+OPERATION = "operation"  # role, request id, op name, run, trace context, end on `perf_counter`, elapsed_seconds, error,
+# metrics, replaced, work
 ANSWERED = "answered"  # role, ids, at, error, whether its op runs right now
 ANSWERED_LAST = "answered_last"  # request id of an op recorded a moment ago, at
 DELIVERED = "delivered"  # request id, at, run where the caller knows it

@@ -40,6 +40,7 @@ class Fold:
         self.turn_totals: dict[str, float] = {}
         self.workload_times: dict[str, float] = {}  # newest turn of each workload that no flush has taken yet
         self.newest_number = 0
+        self.clock_offset_seconds = 0.0  # the wall clock minus `perf_counter`, on which ops are timed
         self._marks = RecentMarks()
         self._totals_by_name: dict[Any, RunTotals] = {}  # runs by what commands call them
         self._last_ran: dict[str, RunTotals] = {}  # the runs of the ops recorded last
@@ -123,14 +124,15 @@ class Fold:
 
     # --- Records ----------------------------------------------------------------------------------------------
     def _operation(
-        self, role: str, ids: Any, at: float, elapsed_seconds: float, error: ErrorWords | None,
-        metrics: Any, replaced: dict[str, str] | None, work: tuple[Any, Any, Any] | None,
+        self, role: str, request_id: Any, operation: Any, run: Any, trace_context: Any, ended: float,
+        elapsed_seconds: float, error: ErrorWords | None, metrics: Any, replaced: dict[str, str] | None,
+        work: tuple[Any, Any, Any] | None,
     ) -> None:  # fmt: skip
         """Fold one op that ran. `error` is None of success; `work` is tokens, datums and batch.
 
-        It started `elapsed_seconds` before it ended: a wall clock that is set meanwhile gives no negative time.
+        It started `elapsed_seconds` before it ended, both on the monotonic clock: a wall clock that is set meanwhile
+        gives no negative time.
         """
-        request_id = ids[0]
         if request_id == wire.SHUTDOWN_REQUEST_ID:
             return
         if type(request_id) is not str or not 0 < len(request_id) <= TEXT_LIMIT:
@@ -138,11 +140,13 @@ class Fold:
         if metrics is not None and not isinstance(metrics, dict):
             self.bad_values_count += 1
             metrics = None
-        totals = self._run(ids[2])
+        totals = self._run(run)
         self._marks.add(request_id, _RAN)
         if len(self._last_ran) > 64:
             self._last_ran = {}
         self._last_ran[request_id] = totals
+        at = ended + self.clock_offset_seconds
+        ids = (request_id, operation, run, trace_context)
         self._finish(role, ids, totals, (at - elapsed_seconds, at, elapsed_seconds), error, metrics, replaced, work)
 
     bad_values_count = 0  # values found unusable here and left out: hook errors that the hooks could not see

@@ -23,7 +23,6 @@ from workers_client.commands import (
     command_ids,
     failure_of,
     is_result,
-    quick_ids,
 )
 from workers_client.events import OPERATION as _OPERATION
 
@@ -94,8 +93,8 @@ class Operation:
             command = self._command
             self._command = None
             try:
-                ids = quick_ids(command)
-                payload = command["payload"]
+                request_id, name, run = command["request_id"], command["op"], command["model_id"]
+                trace_context, payload = command["trace_context"], command["payload"]
                 if (
                     len(command) != ENVELOPE_SIZE
                     or "logical_run_id" in payload
@@ -103,9 +102,9 @@ class Operation:
                     or "lora_id" in payload
                     or "forward_only" in payload
                 ):
-                    ids = command_ids(command)
+                    request_id, name, run, trace_context = command_ids(command)
             except (KeyError, TypeError):
-                ids = command_ids(command)
+                request_id, name, run, trace_context = command_ids(command)
             result = self._result
             failure: Any = kind
             metrics = None
@@ -119,16 +118,21 @@ class Operation:
                     metrics, failure = self._read(result, kind)
             if failure is not None:
                 failure = failure_words(failure)
-            core.last_ids = ids
+            core.last_request_id = request_id
             elapsed = ended - self._clock
-            at = time()
             waiting = core.events
-            waiting.append((_OPERATION, self._role, ids, at, elapsed, failure, metrics, self._replaced, self._work))
+            waiting.append(
+                (
+                    _OPERATION, self._role, request_id, name, run, trace_context, ended, elapsed, failure, metrics,
+                    self._replaced, self._work,
+                )
+            )  # fmt: skip
             count = len(waiting)
             if count > core.events_limit:
                 core.relieve()
             if core.turns:
-                core.note_in_turn(ids, at - elapsed, at, failure)
+                at = time() - (perf_counter() - ended)
+                core.note_in_turn(CommandIds(request_id, name, run), at - elapsed, at, failure)
             if not count & _COST_MASK:
                 core.hook_costs.append(perf_counter() - ended)
         except Exception:  # noqa: BLE001 - a hook never raises into its host

@@ -89,10 +89,10 @@ class Recorder:
         """Count the answer of a command; a failure whose op never ran gets its op record here."""
         core = self._core
         try:
-            ids = core.last_ids
-            if command["request_id"] is ids[0] and (result is None or result["type"] != FAILURE_TYPE):
+            request_id = command["request_id"]
+            if request_id is core.last_request_id and (result is None or result["type"] != FAILURE_TYPE):
                 # Its op was recorded a moment ago: the fold knows the rest, and the op saw to the bound.
-                core.events.append((_ANSWERED_LAST, ids[0], time()))
+                core.events.append((_ANSWERED_LAST, request_id, time()))
                 return
         except Exception:  # noqa: BLE001 - not the common case
             pass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
+import time
 from collections import Counter
 from typing import Any
 
@@ -107,3 +109,18 @@ def test_a_run_that_was_forgotten_while_its_record_waits_loses_no_count(
     call(recorder, 1, "answered", run="run-1")
     counted = take(core)
     assert counted[wire.ledger_key("run-1"), "answered"] == 1
+
+
+def test_an_op_that_is_timed_on_the_monotonic_clock_is_told_in_unix_seconds() -> None:
+    made = make_recorder(NOBODY, interval_seconds=3_600)
+    before = time.time()
+    with made.operation(command(1)):
+        inside = time.time()
+    after = time.time()
+    with made._core.fold_lock:
+        made._core.fold_events()
+        [op] = [json.loads(record.encode(record.data)) for record in made._core.fold.records._queues["operation"]]
+    slack = 0.001  # two clocks, read one after the other
+    assert before - slack <= op["started_at"] <= inside + slack
+    assert inside - slack <= op["at"] <= after + slack
+    end_recorder(made)
