@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
-from benchmarks.workload import COMMANDS, COUNT, METRICS, RESULTS
+from benchmarks.workload import METRICS
 from workers_client.config import make_config
 from workers_client.core import Core
 from workers_client.recorder import Recorder
@@ -24,11 +24,14 @@ class Contender(Protocol):
 
     name: str
 
-    def record(self, number: int) -> None:
+    def record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
         """Record one op."""
 
     def drain(self) -> None:
         """Empty what was recorded, outside of the timing."""
+
+    def close(self) -> None:
+        """End threads and connections."""
 
 
 class Nothing:
@@ -36,10 +39,7 @@ class Nothing:
 
     name = "an empty call (the machine's own noise)"
 
-    def __init__(self, url: str) -> None:
-        """Take what the others take."""
-
-    def record(self, number: int) -> None:
+    def record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
         """Do nothing."""
 
     def drain(self) -> None:
@@ -57,12 +57,14 @@ class TupleAppend:
     def __init__(self) -> None:
         self.kept: deque[Any] = deque()
 
-    def record(self, number: int) -> None:
-        command, result = COMMANDS[number % COUNT], RESULTS[number % COUNT]
+    def record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
         self.kept.append(("op", command["request_id"], command["model_id"], 1.0, 2.0, "succeeded", result["metrics"]))
 
     def drain(self) -> None:
         self.kept.clear()
+
+    def close(self) -> None:
+        """Nothing runs."""
 
 
 class Ours:
@@ -77,8 +79,7 @@ class Ours:
         )  # fmt: skip
         self.recorder = Recorder(Core(config), "trainer")
 
-    def record(self, number: int) -> None:
-        command, result = COMMANDS[number % COUNT], RESULTS[number % COUNT]
+    def record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
         recorder = self.recorder
         with recorder.operation(command) as op:
             op.finish(result)
@@ -102,8 +103,7 @@ class OpenTelemetrySpan:
         self.provider.add_span_processor(BatchSpanProcessor(_NoExporter()))
         self.tracer = self.provider.get_tracer("benchmark")
 
-    def record(self, number: int) -> None:
-        command, result = COMMANDS[number % COUNT], RESULTS[number % COUNT]
+    def record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
         with self.tracer.start_as_current_span(command["op"]) as span:
             span.set_attribute("run_id", command["model_id"])
             span.set_attribute("request_id", command["request_id"])
@@ -114,6 +114,10 @@ class OpenTelemetrySpan:
 
     def drain(self) -> None:
         self.provider.force_flush(10_000)
+
+    def close(self) -> None:
+        """End the thread."""
+        self.provider.shutdown()
 
 
 class PrometheusClient:
@@ -128,8 +132,7 @@ class PrometheusClient:
             name: Gauge("op_" + name.replace(":", "_"), name, ["op", "run_id"], registry=registry) for name in METRICS
         }
 
-    def record(self, number: int) -> None:
-        command, result = COMMANDS[number % COUNT], RESULTS[number % COUNT]
+    def record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
         started = time.perf_counter()
         run_id, operation = command["model_id"], command["op"]
         self.seconds.labels(operation, run_id, "succeeded").observe(time.perf_counter() - started)
@@ -138,6 +141,9 @@ class PrometheusClient:
 
     def drain(self) -> None:
         """It aggregates: nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing runs."""
 
 
 class AwaitedWrite:
@@ -149,11 +155,10 @@ class AwaitedWrite:
         self.loop = asyncio.new_event_loop()
         self.client = redis.asyncio.Redis.from_url(url)
 
-    def record(self, number: int) -> None:
-        self.loop.run_until_complete(self._record(number))
+    def record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
+        self.loop.run_until_complete(self._record(command, result))
 
-    async def _record(self, number: int) -> None:
-        command, result = COMMANDS[number % COUNT], RESULTS[number % COUNT]
+    async def _record(self, command: dict[str, Any], result: dict[str, Any]) -> None:
         fields = {"op": command["op"], "run_id": command["model_id"], "request_id": command["request_id"], **result}
         try:
             await asyncio.wait_for(self._push(json.dumps(fields)), timeout=0.1)

@@ -12,30 +12,29 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import redis
 
 from benchmarks.contenders import (
     AwaitedWrite,
     Contender,
-    Nothing,
     OpenTelemetrySpan,
     Ours,
     PrometheusClient,
     TupleAppend,
 )
-from benchmarks.redis_server import RedisServer, running_redis
+from benchmarks.redis_server import running_redis
+from benchmarks.training_loop import print_training_loop
+from benchmarks.workload import COMMANDS, COUNT, RESULTS
 from workers_client import codec, wire
 
-BLOCK = 2_000  # calls timed at once: what waits between two flushes of a busy trainer
-SINGLE_CALLS = 20_000
+OPS = [*zip(COMMANDS, RESULTS, strict=True)] * 2  # recorded at once: what waits between two flushes of a busy trainer
+SINGLE_BLOCKS = 10
 FLUSH_RECORDS = 40_000
-LOOP_SECONDS = 2.0
 IMPORTS = 15
-LoopContender = type[Nothing] | type[Ours] | type[AwaitedWrite]
 
 
 def main() -> None:
@@ -70,6 +69,8 @@ def print_one_op(url: str, rounds: int) -> None:
             f"{_ratio(own, seconds[ours]):.2f} |"
         )
     p50, p99 = _percentiles(contenders[1])
+    for contender in contenders:
+        contender.close()  # its threads must not disturb what follows
     print(f"\nSingle calls of workers_client: p99 is {p99 / p50:.1f} times the median.")
 
 
@@ -80,88 +81,28 @@ def _block_seconds(contender: Contender) -> float:
         contender.drain()
         gc.collect()
         started = time.perf_counter()
-        for number in range(BLOCK):
-            contender.record(number)
-        blocks.append((time.perf_counter() - started) / BLOCK)
+        for command, result in OPS:
+            contender.record(command, result)
+        blocks.append((time.perf_counter() - started) / len(OPS))
     contender.drain()
     return statistics.median(blocks)
 
 
 def _percentiles(contender: Contender) -> tuple[float, float]:
+    """Return p50 and p99 of the seconds of single calls, in blocks that are drained in between."""
     singles = []
-    for number in range(SINGLE_CALLS):
-        started = time.perf_counter()
-        contender.record(number)
-        singles.append(time.perf_counter() - started)
+    for _ in range(SINGLE_BLOCKS):
+        contender.drain()
+        for command, result in OPS:
+            started = time.perf_counter()
+            contender.record(command, result)
+            singles.append(time.perf_counter() - started)
     singles.sort()
     return singles[len(singles) // 2], singles[len(singles) * 99 // 100]
 
 
 def _ratio(own: Sequence[float], other: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(own, other, strict=True))
-
-
-# --- A training loop ------------------------------------------------------------------------------------------
-def print_training_loop(server: RedisServer, rounds: int) -> None:
-    """Print how much of a training loop's time is spent in recording, with Redis well and with Redis that hangs."""
-    print("\n### What a training loop loses\n")
-    print("| contender | op | Redis | of the loop's time in recording |\n|---|---|---|---:|")
-    for mode in ("well", "hung"):
-        for op_seconds, name in ((0.002, "2 ms"), (0.0002, "0.2 ms")):
-            for kind in (Nothing, Ours, AwaitedWrite):
-                share = _median_share(server, kind, op_seconds, rounds, is_hung=mode == "hung")
-                print(f"| {kind.name} | {name} | {mode} | {100 * share:.2f} % |")
-
-
-def _median_share(
-    server: RedisServer,
-    kind: type[Nothing] | type[Ours] | type[AwaitedWrite],
-    op_seconds: float,
-    rounds: int,
-    *,
-    is_hung: bool,
-) -> float:
-    contender = kind(server.url)
-    contender.record(0)
-    contender.drain()
-    if is_hung:
-        server.freeze()
-    try:
-        return statistics.median(_share_in_recording(contender, op_seconds) for _ in range(rounds))
-    finally:
-        server.thaw()
-        contender.drain()
-        contender.close()
-
-
-def _share_in_recording(contender: Contender, op_seconds: float) -> float:
-    """Return the share of a loop's time that the calls take; the loop computes for about `op_seconds` an op."""
-    work = _work(op_seconds)
-    started = time.perf_counter()
-    inside = 0.0
-    number = 0
-    while time.perf_counter() - started < LOOP_SECONDS:
-        work()
-        before = time.perf_counter()
-        contender.record(number)
-        inside += time.perf_counter() - before
-        number += 1
-    return inside / (time.perf_counter() - started)
-
-
-def _work(seconds: float) -> Callable[[], None]:
-    """Return a computation that takes about so long: matrix products, as a trainer's."""
-    matrix = np.ones((96, 96), dtype=np.float32)
-    started = time.perf_counter()
-    for _ in range(50):
-        matrix @ matrix
-    products = max(1, round(seconds / ((time.perf_counter() - started) / 50)))
-
-    def compute() -> None:
-        for _ in range(products):
-            matrix @ matrix
-
-    return compute
 
 
 # --- A flush --------------------------------------------------------------------------------------------------
@@ -183,26 +124,29 @@ def print_flush(url: str, rounds: int) -> None:
 def _flush_rate(url: str) -> float:
     """Return records/s of one flush, from the records in the buffer to Redis's answer."""
     ours = Ours(url, interval_seconds=3_600)
-    ours.record(0)
+    ours.record(*OPS[0])
     ours.drain()
     for number in range(FLUSH_RECORDS):
-        ours.record(number)
-    ours.recorder.stats()  # folds: what is measured is encoding and sending
+        ours.record(*OPS[number % COUNT])
+    waiting = ours.recorder.stats()["buffered"]["operation"]  # folds: what is measured is encoding and sending
     started = time.perf_counter()
     assert ours.recorder.flush(120)
     seconds = time.perf_counter() - started
-    ours.recorder.close(10)
-    return FLUSH_RECORDS / seconds
+    ours.close()
+    return float(waiting / seconds)
 
 
 # --- The import -----------------------------------------------------------------------------------------------
 def print_import() -> None:
     """Print the processor time of the import in a fresh interpreter, beside that of the standard library's part."""
     print("\n### Import\n\n| import | ms |\n|---|---:|")
-    for modules in ("dataclasses, json, logging, queue, threading, typing", "workers_client"):
-        code = f"import time; t = time.process_time(); import {modules}; print(time.process_time() - t)"
-        seconds = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(IMPORTS)]
-        print(f"| {modules} | {min(seconds) * 1e3:.1f} |")
+    with tempfile.TemporaryDirectory() as compiled:  # an installed package is compiled, whatever the caller's settings
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": compiled}
+        for modules in ("enum, queue, threading, typing", "workers_client", "redis"):
+            code = f"import time; t = time.process_time(); import {modules}; print(time.process_time() - t)"
+            command = [sys.executable, "-c", code]
+            seconds = [float(subprocess.check_output(command, env=environment)) for _ in range(IMPORTS)]
+            print(f"| {modules} | {min(seconds) * 1e3:.1f} |")
 
 
 if __name__ == "__main__":
