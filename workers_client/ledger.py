@@ -105,6 +105,8 @@ class Fold:
             self._finish(role, ids, totals, (None, at, None), error, None, None, None)
 
     def _answer_last(self, request_id: str, at: float) -> None:
+        if request_id == wire.SHUTDOWN_REQUEST_ID:
+            return
         totals = self._run(self._last_ran[request_id].run_id)  # a flush since has taken what had changed
         self._count_answer(request_id, totals, at)
 

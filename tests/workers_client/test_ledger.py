@@ -124,3 +124,16 @@ def test_an_op_that_is_timed_on_the_monotonic_clock_is_told_in_unix_seconds() ->
     assert before - slack <= op["started_at"] <= inside + slack
     assert inside - slack <= op["at"] <= after + slack
     end_recorder(made)
+
+
+def test_a_shutdown_command_that_is_run_and_answered_counts_as_nothing() -> None:
+    made = make_recorder(NOBODY, interval_seconds=3_600)
+    sentinel = {**command(1), "request_id": wire.SHUTDOWN_REQUEST_ID, "op": "shutdown_workers"}
+    made.popped([sentinel])
+    with made.operation(sentinel) as op:
+        op.finish({"type": "done"})
+    made.answered(sentinel, {"type": "done"})
+    assert take(made._core) == {}
+    stats = made.stats()
+    assert (sum(stats["produced"].values()), stats["hook_errors"]) == (0, 0)
+    end_recorder(made)
