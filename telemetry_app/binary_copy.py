@@ -14,7 +14,7 @@ from typing import Any
 from workers_client.codec import encode_object
 
 HEADER, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
-ROWS_PER_BLOCK = 500
+ROWS_PER_BLOCK = 250
 _POSTGRES_EPOCH = 946_684_800  # 2000-01-01 in unix seconds
 _VARCHAR_OID = 1043  # of PostgreSQL's catalogue pg_type.dat
 _length, _count, _whole, _float, _array, _dimension = (

@@ -10,9 +10,9 @@ import time
 from datetime import datetime
 from typing import Any
 
-from django.db import OperationalError, connection, transaction
+from django.db import InternalError, OperationalError, connection, transaction
 from psycopg import sql
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DependentObjectsStillExist, LockNotAvailable
 
 from telemetry_app.partitions import Partition, list_partitions
 from telemetry_app.removal import Removal
@@ -31,27 +31,47 @@ class _HasKeptRowsError(Exception):
     """A pinned run has rows of this day: it can't be dropped whole."""
 
 
+class HeldDaysError(Exception):
+    """Views or other objects that are not ours depend on days that are detached: nobody but their owner drops them."""
+
+
 def remove_days(holding: Holding, before: datetime, removal: Removal) -> None:
     """Remove the days of a table that ended at `before` or earlier, oldest first.
 
     Raises:
         OperationalError: someone used the table for longer than we wait; what went before stays gone.
+        HeldDaysError: what depends on a day keeps it from being dropped; all others are gone.
     """
+    held: list[str] = []
     for name in _detached_tables(holding.table):
-        _drop(name, removal)
+        held += _drop_unless_held(name, removal)
     for partition in list_partitions(holding.table):
         if removal.is_out_of_time() or partition.day >= before.date():
-            return
-        _remove_day(partition, holding, removal)
+            break
+        held += _remove_day(partition, holding, removal)
+    if held:
+        raise HeldDaysError(f"Drop what depends on them, and the next retention drops them: {'; '.join(held)}")
 
 
-def _remove_day(partition: Partition, holding: Holding, removal: Removal) -> None:
+def _remove_day(partition: Partition, holding: Holding, removal: Removal) -> list[str]:
+    """Remove a day; return what keeps it."""
     try:
         _detach_with_patience(partition, holding)
     except _HasKeptRowsError:
         _delete_rows(partition.name, holding, removal)
-    else:
-        _drop(partition.name + REMOVED_SUFFIX, removal)
+        return []
+    return _drop_unless_held(partition.name + REMOVED_SUFFIX, removal)
+
+
+def _drop_unless_held(name: str, removal: Removal) -> list[str]:
+    """Drop a detached table; return what depends on it, in PostgreSQL's words, where that keeps it."""
+    try:
+        _drop(name, removal)
+    except InternalError as error:
+        if not isinstance(error.__cause__, DependentObjectsStillExist):
+            raise
+        return [(error.__cause__.diag.message_detail or name).replace("\n", ", ")]
+    return []
 
 
 def _detach_with_patience(partition: Partition, holding: Holding) -> None:

@@ -205,6 +205,24 @@ def test_a_run_that_is_pinned_while_its_day_is_detached_keeps_it(filled, other_s
     assert {at.date() for at in OLD} <= existing_days(TABLE)
 
 
+def test_a_day_that_a_view_depends_on_is_told_and_the_others_go(filled):
+    held = partition_name(TABLE, OLD[0].date())
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE VIEW a_view_of_ours AS SELECT record_id FROM {held}")
+    for _ in range(2):  # the second finds it detached
+        apply_retention(now=NOW)
+        execution = Execution.objects.filter(policy="operations").latest("pk")
+        assert "view a_view_of_ours depends on" in execution.error
+        assert held in execution.error
+        assert not existing_days(TABLE) & {at.date() for at in OLD}
+        assert Execution.objects.filter(policy="operations").aggregate(Sum("rows_removed"))["rows_removed__sum"] == 80
+    with connection.cursor() as cursor:
+        cursor.execute("DROP VIEW a_view_of_ours")
+    apply_retention(now=NOW)
+    execution = Execution.objects.filter(policy="operations").latest("pk")
+    assert (execution.error, execution.rows_removed) == ("", ROWS_A_DAY)
+
+
 def test_the_lock_of_a_retention_ends_with_it(filled, other_session):
     apply_retention(now=NOW)
     [[count]] = other_session.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchall()
