@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 
 from openrl_site.private_files import read_json
@@ -27,6 +28,18 @@ def state_file(folder: Path) -> Path:
 def access_file(folder: Path) -> Path:
     """Return the file that says how to sign in, and where: written by the server for its user and for tools."""
     return folder / "access.json"
+
+
+def plot_library() -> Path:
+    """Return the folder of uPlot's own files, as a wheel brings them: found, never imported.
+
+    Raises:
+        ModuleNotFoundError: the package is not installed.
+    """
+    package = find_spec("youplot")
+    if package is None or not package.submodule_search_locations:
+        raise ModuleNotFoundError("youplot, which brings uPlot for the plots, is not installed: see requirements.txt")
+    return Path(package.submodule_search_locations[0]) / "vendor"
 
 
 def database_url() -> str:

@@ -182,6 +182,7 @@ LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"
 
 STATIC_URL = "static/"
+STATICFILES_DIRS = [("uplot", locations.plot_library())]
 STATIC_ROOT = env.str("STATIC_ROOT", default=None)  # for a deployment that runs `collectstatic`
 WHITENOISE_USE_FINDERS = (
     STATIC_ROOT is None

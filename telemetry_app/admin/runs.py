@@ -8,10 +8,9 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import CharField, F, Func, Model, QuerySet, Value
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
@@ -19,23 +18,17 @@ from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
+from telemetry_app.admin.compare import MOST_RUNS, compare_page, compare_url
 from telemetry_app.admin.open_requests import requests_view
 from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.admin.run_descriptions import RunDescriptionForm
 from telemetry_app.admin.run_list_filters import MissingFilter, SavedFilter, TagFilter, saved_filters
-from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
-from telemetry_app.inspection.records import run_failures
+from telemetry_app.admin.run_page import run_page
+from telemetry_app.admin.run_plots import plot_urls
 from telemetry_app.inspection.run_previews import run_previews
-from telemetry_app.inspection.runs import detail_fields
-from telemetry_app.inspection.sources import or_none_where_live_is_out, run_sources
-from telemetry_app.inspection.steps import answer_steps, step_fields
 from telemetry_app.models import Run
 from telemetry_app.models.runs import EDITED_FIELDS
-from telemetry_app.readers import read_workers
 from telemetry_app.templatetags.telemetry import NOTHING, ago, badge, figure, reading, sparkline
-
-SHOWN_STEPS = 20
-SHOWN_FAILURES = 10
 
 
 @admin.register(Run)
@@ -51,7 +44,7 @@ class RunAdmin(PageAdmin):
     list_filter = (SavedFilter, "state", TagFilter, MissingFilter, ("last_activity_at", RangeDateTimeFilter))
     list_before_template = "telemetry_app/runs_before.html"
     empty_template = "telemetry_app/no_runs.html"
-    actions = ("pin", "unpin")
+    actions = ("compare", "pin", "unpin")
     list_filter_submit = True
     search_fields = ("run_id", "name", "tags_text")
     search_help_text = "Any part of an id, a name or a tag"
@@ -135,6 +128,11 @@ class RunAdmin(PageAdmin):
         """Operators, and who else has the permission."""
         return ModelAdmin.has_change_permission(self, request, obj)
 
+    @admin.action(description=f"Compare by step: up to {MOST_RUNS} runs")
+    def compare(self, request: HttpRequest, runs: QuerySet[Run]) -> HttpResponse:
+        """Show the chosen runs side by side."""
+        return HttpResponseRedirect(compare_url([run.pk for run in runs[:MOST_RUNS]]))
+
     @admin.action(description="Pin: keep whole, whatever the retention policies say", permissions=["change"])
     def pin(self, request: HttpRequest, runs: QuerySet[Run]) -> None:
         """Keep the chosen runs whole."""
@@ -146,12 +144,14 @@ class RunAdmin(PageAdmin):
         self.message_user(request, f"Runs no longer pinned: {runs.update(pinned=False)}.")
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the form of what people say of a run, and the open requests of all."""
-        describe = self.admin_site.admin_view(self.describe_view)
-        requests = self.admin_site.admin_view(requests_view)
+        """Add the form of what people say of a run, the open requests of all, the comparison, and what plots read."""
+        views = (self.describe_view, requests_view, compare_page)
+        describe, requests, compare = map(self.admin_site.admin_view, views)
         return [
             path("requests/", requests, name="telemetry_requests"),
+            path("compare/", compare, name="telemetry_app_run_compare"),
             path("<path:object_id>/describe/", describe, name="telemetry_app_run_describe"),
+            *plot_urls(),
             *super().get_urls(),
         ]
 
@@ -174,45 +174,3 @@ class RunAdmin(PageAdmin):
     def page_context(self, key: str) -> dict[str, Any]:
         """Return what the page shows."""
         return run_page(key)
-
-
-def run_page(run_id: str) -> dict[str, Any]:
-    """Return what the page of one run shows, each source read once.
-
-    Raises:
-        Http404: there is no such run.
-    """
-    try:
-        sources = run_sources(run_id)
-    except NotFoundError as error:
-        raise Http404(str(error)) from error
-    except (LiveDataUnavailableError, HistoryUnavailableError) as error:
-        return {"outage": str(error)}
-    workers = or_none_where_live_is_out(read_workers) if sources.live else None
-    steps = answer_steps(sources, workers, last=SHOWN_STEPS)
-    shown = [step_fields(group) for group in reversed(steps.groups)]
-    failures = run_failures(sources, None, SHOWN_FAILURES)
-    return {
-        "run": detail_fields(sources, workers, now=timezone.now().timestamp()),
-        "steps": [_step_row(step) for step in shown],
-        "failures": failures.results,
-        "failures_total": failures.total_matching,
-        "coverage": steps.coverage,
-        "is_pinned": bool(sources.row and sources.row.pinned),
-    }
-
-
-def _step_row(step: dict[str, Any]) -> dict[str, Any]:
-    """Return a step with one line an op: seconds, queue, and each metric's newest value or what it was instead."""
-    operations = [
-        {
-            "name": name,
-            **{key: group[key] for key in ("count", "failures", "seconds", "queue_seconds")},
-            "metrics": [
-                {"name": metric, "value": spread.get("last"), "nonfinite": group["nonfinite"].get(metric, 0)}
-                for metric, spread in sorted(group["metrics"].items())
-            ],
-        }
-        for name, group in step["operations"].items()
-    ]
-    return {**step, "operations": operations}

@@ -1,0 +1,157 @@
+// Step time as stacked bars: the time in each op, and what is left of the step's wall time.
+import { axis, Plot } from "./plot.js";
+import { duration, instant, number, shortened, steps, unixSeconds } from "./format.js";
+import { fill, idleFill, ink, swatch } from "./palette.js";
+import { legendOf } from "./legend.js";
+import { tableOnDemand } from "./table.js";
+
+const REST = "not in an op";
+
+export class StepTimePlot {
+  constructor(figure, stepAxis) {
+    this.plot = new Plot(figure, stepAxis);
+    this.renewTable = tableOnDemand(figure, () => this.table());
+  }
+
+  show(answer, [from, to]) {
+    const points = (this.points = answer.results);
+    this.parts = partsOf(points, answer.operations);
+    if (!points.length) {
+      this.plot.say("No op of these steps is kept.", { isOnly: true });
+      return;
+    }
+    const tops = points.map((point, index) => Math.max(sum(this.parts, index), point.wall_max_seconds ?? 0));
+    const queues = points.map((point) => longestQueue(point));
+    this.plot.show({
+      shape: answer.operations.join("\n"),
+      data: [points.map((point) => (point.step + point.last_step) / 2), tops, queues],
+      scaleX: [from - 0.5, to + 0.5],
+      options: () => this.options(),
+      describe: (index) => this.describe(index),
+      legend: () => legendOf([
+        ...this.parts.map(({ name }, index) => [shortened(name, 30), { fill: this.fillOf(index) }]),
+        ["longest queue before an op", { stroke: ink().text, dash: [3, 3] }],
+        ["slowest step of a bar", { stroke: ink().mark }],
+      ]),
+    });
+    this.renewTable();
+  }
+
+  options() {
+    return {
+      scales: { y: { range: (_, __, max) => [0, (max || 1) * 1.08] } },
+      axes: [
+        axis("step", { size: 30, values: (_, values) => values.map((value) => (Number.isInteger(value) ? number(value) : "")) }),
+        axis("seconds a step", { size: 64, values: (_, values) => values.map(duration) }),
+      ],
+      series: [
+        {},
+        { label: "wall time", stroke: "transparent", paths: () => null, points: { show: false } },
+        { label: "queue", stroke: () => ink().text, dash: [3, 3], width: 1.5, points: { show: false }, spanGaps: false },
+      ],
+      hooks: { drawAxes: [(chart) => this.drawBars(chart)] },
+    };
+  }
+
+  fillOf(index) {
+    return this.parts[index].name === REST ? idleFill() : fill(index);
+  }
+
+  drawBars(chart) {
+    const { ctx } = chart;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(chart.bbox.left, chart.bbox.top, chart.bbox.width, chart.bbox.height);
+    ctx.clip();
+    const zero = chart.valToPos(0, "y", true);
+    this.points.forEach((point, index) => {
+      const left = chart.valToPos(point.step - 0.5, "x", true);
+      const right = chart.valToPos(point.last_step + 0.5, "x", true);
+      if (right < chart.bbox.left || left > chart.bbox.left + chart.bbox.width) return;
+      const room = right - left > 6 ? Math.min(2, (right - left) * 0.15) : 0;
+      const width = Math.max(1, right - left - room);
+      let base = 0;
+      this.parts.forEach((part, number_) => {
+        const [low, high] = [chart.valToPos(base, "y", true), chart.valToPos(base + part.values[index], "y", true)];
+        ctx.fillStyle = this.fillOf(number_);
+        if (low > high) ctx.fillRect(left + room / 2, high, width, Math.min(low, zero) - high);
+        base += part.values[index];
+      });
+      if (point.steps_count > 1 && point.wall_max_seconds !== null) {
+        ctx.fillStyle = ink().mark;
+        ctx.fillRect(left + room / 2, chart.valToPos(point.wall_max_seconds, "y", true) - 1, width, 2);
+      }
+      if (failuresOf(point)) triangle(ctx, left + room / 2 + width / 2, chart.bbox.top + 2);
+    });
+    ctx.restore();
+  }
+
+  describe(index) {
+    const point = this.points[index];
+    if (!point) return null;
+    const rows = this.parts
+      .map((part, number_) => [part.name, duration(part.values[index]), swatch({ fill: this.fillOf(number_) })])
+      .filter(([, value]) => value !== "0 s")
+      .reverse();
+    for (const [name, times] of Object.entries(point.operations)) {
+      if (times.queue_seconds > 0) rows.push([`queue before ${shortened(name, 24)}`, `${duration(times.queue_seconds)} an op`]);
+    }
+    if (failuresOf(point)) rows.push(["▲ failed ops", number(failuresOf(point))]);
+    const wall = point.steps_count > 1 ? `${duration(point.wall_seconds)} on average` : duration(point.wall_seconds);
+    rows.unshift(["wall time", wall]);
+    if (point.steps_count > 1) rows.splice(1, 0, ["slowest", `${duration(point.wall_max_seconds)}, step ${number(point.wall_max_step)}`]);
+    rows.push(["ended", instant(unixSeconds(point.finished_at))]);
+    return { title: titleOf(point), rows };
+  }
+
+  table() {
+    const names = this.parts.map((part) => part.name);
+    return {
+      columns: ["Steps", "Wall time", "Slowest", ...names],
+      rows: this.points.map((point, index) => [
+        titleOf(point), duration(point.wall_seconds), `${duration(point.wall_max_seconds)} (step ${number(point.wall_max_step)})`,
+        ...this.parts.map((part) => duration(part.values[index])),
+      ]),
+    };
+  }
+}
+
+function titleOf(point) {
+  const isOpen = point.open_count ? ", still open" : "";
+  if (point.steps_count === 1) return `${steps(point.step, point.step)}${isOpen}`;
+  return `${steps(point.step, point.last_step)}, ${number(point.steps_count)} of them${isOpen}`;
+}
+
+// What a bar is made of, from the ground up: each op, most time first, then what is left of the wall time.
+function partsOf(points, operations) {
+  const parts = operations.map((name) => ({ name, values: points.map((point) => point.operations[name]?.seconds ?? 0) }));
+  parts.sort((one, other) => total(other.values) - total(one.values));
+  const rest = points.map((point, index) => Math.max(0, (point.wall_seconds ?? 0) - sum(parts, index)));
+  return total(rest) > 0 ? [...parts, { name: REST, values: rest }] : parts;
+}
+
+function sum(parts, index) {
+  return parts.reduce((all, part) => all + part.values[index], 0);
+}
+
+function total(values) {
+  return values.reduce((all, value) => all + value, 0);
+}
+
+function longestQueue(point) {
+  const found = Object.values(point.operations).map((times) => times.queue_seconds);
+  return found.length ? Math.max(...found) : null;
+}
+
+function failuresOf(point) {
+  return Object.values(point.operations).reduce((all, times) => all + times.failures, 0);
+}
+
+function triangle(ctx, x, top) {
+  ctx.fillStyle = ink().bad;
+  ctx.beginPath();
+  ctx.moveTo(x, top);
+  ctx.lineTo(x + 6, top + 10);
+  ctx.lineTo(x - 6, top + 10);
+  ctx.fill();
+}
