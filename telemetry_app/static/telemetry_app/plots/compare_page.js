@@ -13,7 +13,7 @@ import { stepAxis } from "./axes.js";
 import { swatch, whenThemeChanges } from "./palette.js";
 
 const SETTLE_MILLISECONDS = 180;
-const page = document.getElementById("page");
+const page = document.getElementById("live-page");
 const runs = [...page.querySelectorAll(".p-run")].map((element) => ({
   element, runId: element.dataset.runId, base: element.dataset.base,
   api: `/api/v1/inspect/runs/${encodeURIComponent(element.dataset.runId)}`, metrics: new Map(),
