@@ -38,6 +38,8 @@ class StepTimesFilters(Filters):
 class StepTimesViewSet(ViewSet):
     """How long the steps of one run took, as its page plots it."""
 
+    schema = None  # no part of the API
+
     def read(self, request: Request, object_id: str) -> Response:
         """Answer points of so many steps each."""
         return Response(_answer(request, object_id))
