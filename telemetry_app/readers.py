@@ -15,12 +15,13 @@ from typing import Any, Generic, TypeVar
 import redis
 from django_redis import get_redis_connection
 
+from telemetry_app import kept_records
 from telemetry_app.exceptions import LiveDataUnavailableError
 from telemetry_app.wrong_clocks import by_neighbours, is_ahead
 from workers_client import wire
 from workers_client import wire_values as values
 from workers_client.exceptions import MalformedRecordError
-from workers_client.wire_worker import Ledger, WorkerRecord, parse_ledger, parse_worker
+from workers_client.wire_worker import Ledger, WorkerRecord, parse_ledger
 
 CONNECTION_ALIAS = "telemetry"
 COMPARED_RUNS = 20  # most recently active runs from which it is told what an op takes anywhere
@@ -123,8 +124,10 @@ def read_runs(
     commands = [command for run_id in run_ids for command in _run_commands(run_id, newest, samples)]
     *replies, redis_time = _pipeline([*commands, ("TIME",)])
     size = len(_run_commands("", newest, samples))
+    # A few of the records of many runs would drive out those of the runs that are looked at.
+    parse = kept_records.operation_of if newest == wire.LIST_LIMIT else kept_records.parsed_operation
     return {
-        run_id: _live_run(run_id, replies[index * size : (index + 1) * size], _unix_time(redis_time))
+        run_id: _live_run(run_id, replies[index * size : (index + 1) * size], _unix_time(redis_time), parse)
         for index, run_id in enumerate(run_ids)
     }
 
@@ -186,9 +189,7 @@ def read_workers() -> LiveWorkers:
         if raw is None:
             continue
         try:
-            if not isinstance(raw, bytes):
-                raise MalformedRecordError("other_redis_type")
-            result.records[worker] = parse_worker(raw, worker=worker)
+            result.records[worker] = kept_records.worker_of(worker, raw)
         except MalformedRecordError:
             result.malformed_count += 1
     return result
@@ -297,12 +298,12 @@ def _unix_time(reply: Sequence[int]) -> float:
     return reply[0] + reply[1] / 1e6
 
 
-def _live_run(run_id: str, replies: Sequence[Any], now: float) -> LiveRun:
+def _live_run(run_id: str, replies: Sequence[Any], now: float, parse: Callable[[str, bytes], wire.OpRecord]) -> LiveRun:
     score, ledger, operations, samples, steps, step_times, queue_depth, operations_length, samples_length = replies
     return LiveRun(
         run_id=run_id,
         last_activity_at=None if is_ahead(_instant(score) or 0.0, now) else _instant(score),  # of a wrong clock
-        operations=_checked(operations, lambda raw: wire.parse_operation(raw, run_id=run_id), operations_length, now),
+        operations=_checked(operations, partial(parse, run_id), operations_length, now),
         samples=_checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length, now),
         ledger=parse_ledger(ledger if isinstance(ledger, Mapping) else {}),
         steps_completed=_whole_number(steps),

@@ -68,6 +68,8 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, help_text="To the minute.")
 
+    may_read: bool  # of one that signs a request in: whether its user may
+
     objects = ApiTokenQuerySet.as_manager()
 
     class Meta:

@@ -125,7 +125,7 @@ def test_with_postgres_out_even_for_sign_in_nothing_can_be_said(client, writer, 
     def fail(*_arguments, **_fields):
         raise error("connection refused")
 
-    monkeypatch.setattr("telemetry_app.models.ApiToken.objects.active", fail)
+    monkeypatch.setattr("telemetry_app.api.authentication._stored", fail)
     response = client.get(f"{BASE}/runs", headers={"Authorization": f"Token {token}"})
     assert response.status_code == 503
     assert response.json()["errors"][0]["code"] == "sources_unavailable"
