@@ -61,6 +61,20 @@ def size_limits(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpReq
     return middleware
 
 
+def sign_in_waits(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Answer a sign-in that came too soon with 429 and `Retry-After`; the page says the same (see `sign_in.py`)."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        response = get_response(request)
+        wait_seconds: int | None = getattr(request, "sign_in_wait_seconds", None)
+        if wait_seconds:
+            response.status_code = 429
+            response.headers["Retry-After"] = str(wait_seconds)
+        return response
+
+    return middleware
+
+
 def in_one_thread(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     """Have all middleware around this run in one thread, one after the other. Stands last in the list.
 

@@ -41,6 +41,7 @@ DATABASE_URL = locations.database_url()
 REDIS_URL = checked_redis_url(locations.redis_url(), name="REDIS_URL")
 CONNECT_TIMEOUT_SECONDS = 1
 REDIS_TIMEOUT_SECONDS = 2
+REDIS_CONNECTIONS = 100  # of one process to each of Redis's databases
 STATEMENT_TIMEOUT_MILLISECONDS = _whole_number("STATEMENT_TIMEOUT_MILLISECONDS", default=15_000, minimum=100)
 
 _database = django_database(DATABASE_URL, name="DATABASE_URL")
@@ -68,7 +69,13 @@ def _redis_cache(url: str, **extra: Any) -> dict[str, Any]:
         "OPTIONS": {
             "SOCKET_CONNECT_TIMEOUT": CONNECT_TIMEOUT_SECONDS,
             "SOCKET_TIMEOUT": REDIS_TIMEOUT_SECONDS,
-            "CONNECTION_POOL_KWARGS": {"max_connections": 100, "retry": single_try()},
+            # Whoever finds all in use waits for one to come free, as long as for an answer.
+            "CONNECTION_POOL_CLASS": "redis.BlockingConnectionPool",
+            "CONNECTION_POOL_KWARGS": {
+                "max_connections": REDIS_CONNECTIONS,
+                "timeout": REDIS_TIMEOUT_SECONDS,
+                "retry": single_try(),
+            },
             **extra,
         },
     }
@@ -157,6 +164,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "openrl_site.middleware.sign_in_waits",
     "openrl_site.middleware.in_one_thread",
 ]
 
@@ -268,6 +276,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("telemetry_app/icon.svg")},
     ],
+    "LOGIN": {"form": "openrl_site.sign_in.SignInForm"},
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",

@@ -1,0 +1,45 @@
+"""The site's connections to Redis: as many at once as there may be, and whoever comes later waits for one."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from django_redis import get_redis_connection
+
+
+@pytest.fixture
+def few(settings):
+    """Two connections for all, for which one waits at most half a second."""
+    telemetry = settings.CACHES["telemetry"]
+    pool = {**telemetry["OPTIONS"]["CONNECTION_POOL_KWARGS"], "max_connections": 2, "timeout": 0.5}
+    options = {**telemetry["OPTIONS"], "CONNECTION_POOL_KWARGS": pool}
+    location = telemetry["LOCATION"] + "&client_name=few"  # pools are kept by their URL
+    settings.CACHES = {**settings.CACHES, "telemetry": {**telemetry, "LOCATION": location, "OPTIONS": options}}
+    return get_redis_connection("telemetry")
+
+
+def test_more_callers_than_connections_are_all_answered(few):
+    together = threading.Barrier(20)
+
+    def call(_):
+        together.wait(10)
+        return few.ping()
+
+    with ThreadPoolExecutor(20) as pool:
+        assert all(pool.map(call, range(20)))
+
+
+def test_whoever_finds_none_in_time_is_told(few):
+    held = [few.connection_pool.get_connection() for _ in range(2)]
+    with pytest.raises(redis.ConnectionError):
+        few.ping()
+    for connection in held:
+        few.connection_pool.release(connection)
+
+
+def test_no_wait_is_longer_than_for_an_answer(settings):
+    for cache in settings.CACHES.values():
+        assert cache["OPTIONS"]["CONNECTION_POOL_KWARGS"]["timeout"] <= cache["OPTIONS"]["SOCKET_TIMEOUT"]
