@@ -13,7 +13,7 @@ from openrl_inspect.site import Answer, results_of
 ANSWER_BYTES = 24_000  # some 8,000 tokens
 TEXT_CHARACTERS = 300
 FACTS = 5
-REQUEST_IDS = 3
+IDS = 3  # of records and requests, told of each fact or entry
 WORKERS_OF_A_RUN = 10
 _RUN = (
     "run_id",
@@ -37,12 +37,13 @@ _WORKER = (
     "worker", "role", "health", "phase", "phase_since", "last_heartbeat_at", "last_progress_at", "current", "turn",
     "outstanding_count", "node", "exited_at", "exit_reason",
 )  # fmt: skip
+_FACTS = ("evidence", "chain", "findings", "counter_evidence", "next")  # of a verdict
 _COVERAGE = ("live", "history", "complete", "missing_records", "malformed", "last_snapshot_at")
 
 
 def encoded(answer: Answer) -> str:
     """Return an answer as JSON of at most 24,000 bytes: results past that are left out from the end, and counted."""
-    left_out = 0
+    answer, left_out = _rounded(answer), 0
     while len(text := _json(answer)) > ANSWER_BYTES and (longest := _longest_list(answer)):
         longest.pop()
         left_out += 1
@@ -83,7 +84,7 @@ def request_of(request: Answer) -> Answer:
     found = picked(request, _REQUEST)
     return found | {
         "expected_within_seconds": value_at(request, "expectation.limit_seconds"),
-        "request_ids": list(request.get("request_ids") or ())[:REQUEST_IDS],
+        "request_ids": list(request.get("request_ids") or ())[:IDS],
     }
 
 
@@ -127,9 +128,8 @@ def explanation_of(explanation: Answer) -> Answer:
     found = run_of(run) | picked(run, ("outstanding_count", "queue_depth", "samples"))
     found["as_of"] = run.get("as_of")
     found["steps_per_hour"] = value_at(run, "rates.steps_per_hour")
-    for name in ("counter_evidence", "expectation", "next"):
-        if verdict.get(name):
-            found[name] = verdict[name]
+    found |= {name: facts(verdict[name]) for name in _FACTS if verdict.get(name)}
+    found |= picked(verdict, ("expectation",))
     found["time"] = _time(where_time_went(explanation))
     found["newest_steps"] = [step_of(step, ()) for step in results_of(explanation["steps"])]
     found["stuck_requests"] = [request_of(one) for one in results_of(explanation["stuck"])]
@@ -149,21 +149,35 @@ def picked(row: Any, names: Iterable[str]) -> Answer:
 
 
 def facts(values: Any) -> list[Any]:
-    """Return the first facts of a list of them."""
-    return [_short(value) for value in values[:FACTS]] if isinstance(values, list) else []
+    """Return the first facts of a list of them: texts, or objects with the first ids of what they speak of."""
+    return [_fact(value) for value in values[:FACTS]] if isinstance(values, list) else []
+
+
+def _fact(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return _short(value)
+    ids = {name: value[name][:IDS] for name in ("record_ids", "request_ids") if isinstance(value.get(name), list)}
+    return picked(value | ids, value)
 
 
 def _time(time: Answer) -> Answer:
     return {
         **picked(time, ("source", "steps_count", "wall_seconds", "queue_seconds")),
-        "seconds_by_part": {part["part"]: _short(part["seconds"]) for part in time["parts"]},
+        "seconds_by_part": {part["part"]: part["seconds"] for part in time["parts"]},
         "gpu_wait_by": [picked(one, one) for one in time["gpu_wait_by"][:FACTS]],
     }
 
 
+def _rounded(value: Any) -> Any:
+    """Return a value with its floats in six digits."""
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def _short(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
     if isinstance(value, str) and len(value) > TEXT_CHARACTERS:
         return value[: TEXT_CHARACTERS - 1] + "…"
     return value

@@ -123,12 +123,13 @@ async def find_runs(
 
 
 async def explain_run(site: Site, run: RunId) -> Answer:
-    """Explain what a run does or waits for, since when, and how one knows. Some 5,000 bytes.
+    """Explain what a run does or waits for, since when, and how one knows. Some 8,000 bytes.
 
-    state with evidence; `also`: other states that hold; the verdict's counter-evidence and what is safe to do next,
-    where the site has them; where the newest 5 steps' time went, in seconds (source step_clock: parts add up to
-    wall_seconds; source op_records: ops ran, between_ops is the rest, and waits for the GPU are not told apart); the
-    newest 5 steps; up to 5 stuck requests with why; the newest 3 failures; up to 10 workers, lost ones first.
+    state with evidence, each fact with up to 3 ids to cite; `also`: other states that hold; where the site has a
+    verdict, `chain`: what the run waits for across runs, what speaks against it, and what is safe to do `next`; where
+    the newest 5 steps' time went, in seconds (source step_clock: parts add up to wall_seconds; source op_records: ops
+    ran, between_ops is the rest, and waits for the GPU are not told apart); the newest 5 steps; up to 5 stuck requests
+    with why; the newest 3 failures; up to 10 workers, lost ones first.
     """
     return answers.explanation_of(await explain(site, await find_run(site, run)))
 

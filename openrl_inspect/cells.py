@@ -119,6 +119,14 @@ def several(values: Any, *, most: int = 3) -> str:
     return ", ".join(map(plain, listed[:most])) + more
 
 
+def shortened(text: str, width: int) -> str:
+    """Return a text with an ellipsis in place of its middle where it is longer."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}" if width > 2 else text[:width]
+
+
 class Id:
     """An id that gives up its middle where a table is narrow: either end that stays is a part to ask by."""
 
@@ -129,15 +137,15 @@ class Id:
         return Measurement(min(len(self._text), LEAST_ID_WIDTH), len(self._text))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(shortened(self._text, options.max_width), style=self._style, no_wrap=True)
+        yield Text(self._cut(self._text, options.max_width), style=self._style, no_wrap=True)
+
+    _cut = staticmethod(shortened)
 
 
-def shortened(text: str, width: int) -> str:
-    """Return a text with an ellipsis in place of its middle where it is longer."""
-    if len(text) <= width:
-        return text
-    end = (width - 1) // 2
-    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}" if width > 2 else text[:width]
+class Line(Id):
+    """A text that gives up its end where a table is narrow, so that a row stays a line."""
+
+    _cut = staticmethod(lambda text, width: text if len(text) <= width else f"{text[: width - 1]}…")
 
 
 def _is_number(value: Any) -> bool:

@@ -84,7 +84,9 @@ def _print_gpu(console: Any, gpu: Any) -> None:
 def _print_site(console: Any, site: Answer) -> None:
     checks = site.get("checks") if isinstance(site.get("checks"), dict) else {}
     failing = [
-        f"{name}: {check.get('detail') or 'fails'}" for name, check in (checks or {}).items() if not check.get("ok")
+        f"{name}: {check.get('detail') or 'fails'}"
+        for name, check in (checks or {}).items()
+        if isinstance(check, dict) and check.get("ok") is False
     ]
     state = cells.word(_readiness(site.get("is_ready")))
     lag = f" · snapshots {cells.seconds(site.get('snapshot_lag_seconds'))} behind"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from rich.padding import Padding
 from rich.text import Text
 
 from openrl_inspect import cells
@@ -68,11 +69,15 @@ def _print_state(console: Any, run: Answer, verdict: Answer) -> None:
     if also := run.get("also"):
         line += Text(" · also " + ", ".join(cells.plain(state).replace("_", " ") for state in also), style="dim")
     console.print(line)
-    for fact in run.get("evidence") or ():
-        console.print(Text(f"  · {_told(fact)}"))
-    for title, name in (("but", "counter_evidence"), ("next", "next")):
-        for fact in _listed(verdict.get(name)):
-            console.print(Text(f"  {title}: ", style="bold"), Text(_told(fact)), sep="")
+    for mark, facts in (
+        ("·", verdict.get("evidence") or run.get("evidence")),
+        ("because", _conditions(verdict.get("chain"))),
+        ("also", verdict.get("findings")),
+        ("but", verdict.get("counter_evidence")),
+        ("next", verdict.get("next")),
+    ):
+        for fact in facts if isinstance(facts, list) else ():
+            console.print(Padding(Text(f"{mark} ", style="dim") + Text(_told(fact)), (0, 0, 0, 2)))
 
 
 def _print_counts(console: Any, run: Answer) -> None:
@@ -116,8 +121,9 @@ def _print_time(console: Any, time: Answer) -> None:
             sep="",
         )
     for holder in time["gpu_wait_by"][:HOLDERS_SHOWN]:
-        whose = cells.several([holder[name] for name in ("workload", "run_id", "operation") if holder[name]])
-        console.print(Text(f"  waited {cells.seconds(holder['seconds'])} for {whose}", style="yellow"))
+        what = f"{cells.plain(holder['operation'])} of " if holder["operation"] else ""
+        whose = cells.plain(holder["run_id"] or holder["workload"])
+        console.print(Text(f"  waited {cells.seconds(holder['seconds'])} for {what}{whose}", style="yellow"))
     if time["source"] == OP_RECORDS:
         queued = cells.seconds(time["queue_seconds"])
         console.print(
@@ -133,12 +139,12 @@ def _print_heading(console: Any, title: str, total: Any = None, shown: int = 0) 
     console.print(f"\n{title}{more}", style="bold")
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value] if value else []
+def _conditions(chain: Any) -> list[str]:
+    """Return what a run waits for across runs, link by link, each with what is wrong with it."""
+    links = [link for link in chain if isinstance(link, dict)] if isinstance(chain, list) else []
+    return [_told(link) + (f" ({link['condition']})" if link.get("condition") else "") for link in links]
 
 
 def _told(fact: Any) -> str:
-    """Return a fact in words: a text, or what an object of a newer site says in one of these fields."""
-    if isinstance(fact, dict):
-        fact = next((fact[name] for name in ("text", "fact", "what", "detail", "action") if fact.get(name)), fact)
-    return cells.plain(fact)
+    """Return a fact in words, with the ids that it speaks of left to `--json`."""
+    return cells.plain(fact.get("text") if isinstance(fact, dict) else fact)

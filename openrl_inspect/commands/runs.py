@@ -70,5 +70,5 @@ def columns(answer: Answer, width: int) -> list[Column]:
         Column("ACTIVE", since("last_activity_at", as_of), is_number=True),
     ]
     if width >= WIDE_FOR_EVIDENCE:
-        found.append(Column("EVIDENCE", lambda run: cells.several(run.get("evidence"), most=1)))
+        found.append(Column("EVIDENCE", lambda run: cells.Line(cells.several(run.get("evidence"), most=1), "")))
     return found

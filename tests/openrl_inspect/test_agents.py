@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -13,9 +12,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from openrl_inspect.agent_answers import ANSWER_BYTES
+from openrl_inspect.agent_answers import ANSWER_BYTES, encoded
 from tests.openrl_inspect.conftest import FAILED_ID, GONE_WORKER, HEALTHY, LOST, NEIGHBOUR
-from tests.support.records import op
 from tests.support.workers import ROOT
 
 TOOLS = [
@@ -77,7 +75,7 @@ async def whole_conversation(client):
     explained = await told(client, "explain_run", run="lost-0001")
     assert explained["stuck_requests"][0]["request_ids"] == ["request-x"]
     assert explained["workers"][0]["worker"] == GONE_WORKER
-    assert GONE_WORKER in explained["evidence"][0]
+    assert GONE_WORKER in explained["evidence"][0]["text"]
     steps = await told(client, "run_steps", run="digits", last=2, metrics=["loss:mean"])
     assert [(step["step"], round(step["metrics"]["loss:mean"], 3)) for step in steps["results"]] == [
         (28, 0.069),
@@ -136,27 +134,17 @@ def test_what_goes_wrong_is_told_to_the_agent(site, tool, arguments, sentence):
     run(conversation, over_http(site))
 
 
-def test_answers_are_bounded_whatever_the_site_holds(site):
-    runs = [f"many-{number:03}-" + "x" * 200 for number in range(60)]
-    now = time.time()
-    site.writer.operations(
-        *(
-            op(at=now - 3_000 - n, run_id=run_id, status="failed", error_type="E" * 500)
-            for n in range(3)
-            for run_id in runs
-        )
-    )
-    try:
+def test_an_answer_that_is_too_long_loses_its_last_results_and_says_how_many():
+    results = [{"run_id": f"{number:03}-" + "é" * 250} for number in range(60)]
+    text = encoded({"total_matching": 60, "results": list(results)})
+    assert len(text.encode()) <= ANSWER_BYTES
+    answer = json.loads(text)
+    assert answer["results"] == results[: len(answer["results"])]
+    assert len(answer["results"]) + answer["left_out_for_length"] == 60
 
-        async def conversation(client):
-            for tool, arguments in (("find_runs", {"limit": 20}), ("failures", {"limit": 50}), ("what_changed", {})):
-                assert len((await text_of(client, tool, **arguments)).encode()) <= ANSWER_BYTES
 
-        run(conversation, over_http(site))
-    finally:
-        for run_id in runs:
-            site.writer.client.zrem("open_rl:runs", run_id)
-            site.writer.client.delete(f"open_rl:operations:{run_id}")
+def test_an_answer_that_can_not_be_cut_is_an_error_and_no_flood():
+    assert json.loads(encoded({"text": "x" * ANSWER_BYTES})) == {"error": "This answer is too long. Ask for less."}
 
 
 # --- Who may ask ------------------------------------------------------------------------------------------------

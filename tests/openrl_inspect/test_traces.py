@@ -40,7 +40,7 @@ def test_processes_and_tracks_are_named():
 
 def test_an_exported_trace_has_ops_waits_turns_and_the_neighbours_turns(inspect, tmp_path):
     path = tmp_path / "trace.json"
-    inspect("export", HEALTHY, "--output", str(path))
+    inspect("export", HEALTHY, "--since", "1d", "--output", str(path))
     events = json.loads(path.read_text())["traceEvents"]
     processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     tracks = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
