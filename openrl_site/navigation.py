@@ -40,9 +40,9 @@ _BELOW = {
 
 def navigation() -> list[dict[str, Any]]:
     """Return the sections as the theme's settings want them."""
-    sections = [{"title": title, "items": [_item(*page) for page in pages]} for title, pages in _SECTIONS.items()]
-    sections[0]["items"].append({"title": "API", "icon": "api", "link": reverse_lazy("api-docs")})
-    return sections
+    items = {title: [_item(*page) for page in pages] for title, pages in _SECTIONS.items()}
+    items["Telemetry"].append({"title": "API", "icon": "api", "link": reverse_lazy("api-docs")})
+    return [{"title": title, "items": pages} for title, pages in items.items()]
 
 
 def _item(title: str, icon: str, name: str, permission: str) -> dict[str, Any]:

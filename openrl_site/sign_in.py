@@ -24,7 +24,7 @@ class SignInForm(AuthenticationForm):
             return super().clean()
         wait_seconds = throttle.seconds_to_wait(request, username)
         if wait_seconds:
-            request.sign_in_wait_seconds = wait_seconds  # type: ignore[attr-defined]
+            request.sign_in_wait_seconds = wait_seconds
             unit = "second" if wait_seconds == 1 else "seconds"
             raise ValidationError(
                 f"Too many passwords were wrong. Try again in {wait_seconds} {unit}.", code="too_many_failures"
