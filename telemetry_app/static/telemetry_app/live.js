@@ -111,7 +111,7 @@ function show(fresh) {
   const selection = document.getSelection();
   for (const element of liveElements()) {
     const isSelected = !selection.isCollapsed && selection.containsNode(element, true);
-    const found = fresh.getElementById(element.id);
+    const found = fresh.querySelector(`[data-live][id="${CSS.escape(element.id)}"]`);
     if (found && !isSelected) exchange(element, found);
   }
   document.dispatchEvent(new CustomEvent("live:exchanged"));
