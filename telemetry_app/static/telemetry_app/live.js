@@ -135,7 +135,8 @@ function say(word) {
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return close(); // a browser has six connections to a site, and tabs stay open for days
   connect();
-  if (performance.now() - lastAt > LEAST_SECONDS * 1000) schedule(0);
+  tell("poll", null); // nobody heard what happened meanwhile
+  schedule(0);
 });
 
 if (liveElements().length) {

@@ -21,7 +21,7 @@ from workers_client.codec import encode_object
 
 browser = pytest.mark.browser
 with_database = pytest.mark.django_db(transaction=True)
-SEEN_MILLISECONDS = 10_000  # within which a change must show
+SEEN_MILLISECONDS = 20_000  # changes show within 10 s; a loaded machine gets twice as long
 
 
 def put_failure(client: redis.Redis, run: str) -> None:
