@@ -277,6 +277,7 @@ UNFOLD: dict[str, Any] = {
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("telemetry_app/icon.svg")},
     ],
     "LOGIN": {"form": "openrl_site.sign_in.SignInForm"},
+    "STYLES": [lambda request: static("telemetry_app/pages.css")],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 import redis
@@ -108,9 +107,7 @@ def test_a_token_is_revoked_from_the_list(admin_page: Page, live_server: LiveSer
 
 @browser
 @pytest.mark.processes
-def test_a_failure_shows_by_itself_and_leaves_the_rest_of_the_page_alone(
-    page: Page, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_failure_shows_by_itself_and_leaves_the_rest_alone(page: Page, tmp_path: Path) -> None:
     with RunningSite(tmp_path, "--no-fleet") as site:
         site.wait_for("READY: ")
         page.goto(f"{site.access['url']}/admin/login/")
