@@ -34,11 +34,11 @@ def requests_view(request: HttpRequest) -> HttpResponse:
 
 
 def _found(wanted: bool | None) -> dict[str, Any]:
-    now = timezone.now().timestamp()
+    now = timezone.now()
     try:
-        page, coverage = all_requests(stuck=wanted, after=None, size=SHOWN_ENTRIES, now=now)
+        page, coverage = all_requests(stuck=wanted, after=None, size=SHOWN_ENTRIES, now=now.timestamp())
     except (LiveDataUnavailableError, HistoryUnavailableError) as error:
         return {"outage": str(error)}
     run_ids = {entry["run_id"] for entry in page.results}
     named = Run.objects.filter(pk__in=run_ids).exclude(name="").values_list("run_id", "name")
-    return {"found": page, "coverage": coverage, "names": dict(named) if coverage["history"] else {}}
+    return {"found": page, "as_of": now, "coverage": coverage, "names": dict(named) if coverage["history"] else {}}

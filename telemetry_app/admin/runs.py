@@ -172,7 +172,5 @@ class RunAdmin(PageAdmin):
 
     # --- The page of one run ----------------------------------------------------------------------------------
     def page_context(self, key: str) -> dict[str, Any]:
-        """Return what the page shows, with what people say of the run."""
-        context = run_page(key)
-        described = Run.objects.filter(pk=context.get("run", {}).get("run_id", key)).select_related("owner")
-        return {**context, "described": described.first()}
+        """Return what the page shows."""
+        return run_page(key)
