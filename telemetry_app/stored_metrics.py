@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from telemetry_app.models import Operation
 
 NAMED_STEPS = 1_000  # newest steps whose metrics are named
 MOST_NAMES = 5_000
+VALUES_AT_ONCE = 200_000  # folded by one statement: steps times names
+MOST_PARTS = 32
 MOST_PLACES = 1_000  # newest steps with non-finite values that are told
 
 _BOUNDS = """
@@ -109,20 +111,42 @@ def stored_bounds(run_id: str) -> StoredBounds:
 
 
 def stored_series(
-    run_id: str, names: Iterable[str], span: StepSpan, width: int
+    run_id: str, names: Iterable[str], span: StepSpan, width: int, bounds: StoredBounds
 ) -> tuple[dict[SeriesKey, Buckets], int | None]:
-    """Return the buckets of the asked metrics by op, and how many ops of the run were stored then (None: no row)."""
+    """Return the buckets of the asked metrics by op, and how many ops of the run were stored then (None: no row).
+
+    `bounds` are those of the run's stored steps.
+    """
     found: dict[SeriesKey, Buckets] = {}
     count: int | None = None
-    parameters = {
-        "run": run_id, "names": list(names), "width": width, "most": MOST_OF_A_MEAN, "tail": span.tail,
-        "first": span.first, "last": span.last_stamp, "from": span.first, "to": span.last,
-    }  # fmt: skip
-    for bucket, operation, name, values, total, low, high, newest, count in _rows(_SERIES, parameters):  # noqa: B007
-        found.setdefault((operation, name), {})[int(bucket)] = Bucket(
-            int(values), total, low[0], int(low[1]), high[0], -int(high[1]), newest[1], int(newest[0])
-        )
+    wanted = list(names)
+    parameters = {"run": run_id, "names": wanted, "width": width, "most": MOST_OF_A_MEAN, "tail": span.tail}
+    # Oldest first: what a snapshot stores meanwhile stands in the last part, with the count that tells of it.
+    for first, last in _parts(span, bounds, len(wanted), width):
+        part = {"first": first, "last": last + (span.tail == last + 1), "from": first, "to": last}
+        for bucket, operation, name, values, total, low, high, newest, count in _rows(_SERIES, parameters | part):  # noqa: B007
+            found.setdefault((operation, name), {})[int(bucket)] = Bucket(
+                int(values), total, low[0], int(low[1]), high[0], -int(high[1]), newest[1], int(newest[0])
+            )
     return found, count
+
+
+def _parts(span: StepSpan, bounds: StoredBounds, names_count: int, width: int) -> Iterator[tuple[int, int]]:
+    """Yield parts of what is stored of a span, both ends included, each of which is folded in a fraction of the time
+    that one statement may take.
+
+    They meet where buckets do, so the same buckets come of them as of the whole.
+    """
+    if bounds.first is None or bounds.last is None:
+        return
+    # The oldest stamp may be the tail, which is shown a step before.
+    first, newest = max(span.first, bounds.first - 1, 0), min(span.last, bounds.last)
+    steps = max(VALUES_AT_ONCE // max(1, names_count), (newest - first) // MOST_PARTS + 1)
+    size = -(-steps // width) * width
+    while first <= newest:
+        last = min(newest, (first // size + 1) * size - 1)
+        yield first, last
+        first = last + 1
 
 
 def stored_places(run_id: str, names: Iterable[str], span: StepSpan) -> list[tuple[int, str, str, int]]:

@@ -144,7 +144,7 @@ def _read_both(sources: RunSources, live: Numbered, wanted: MetricsQuery) -> tup
         return found, bounds.operations_count
     keys = _metric_names(wanted.names)
     found.width = width_for(found.span.first, found.span.last, wanted.points)
-    found.buckets, stored_count = stored_series(run_id, keys, found.span, found.width)
+    found.buckets, stored_count = stored_series(run_id, keys, found.span, found.width, bounds)
     places = stored_places(run_id, keys, found.span)
     found.places_capped = len(places) > MOST_PLACES
     kinds = stored_kinds(run_id, places) if places else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from telemetry_app import stored_metrics
 from telemetry_app.models import Operation
 from telemetry_app.snapshots import take_snapshot
 from tests.support.costs import cost_of
@@ -97,6 +98,20 @@ def test_points_are_the_same_whichever_source_has_them(api, writer, now):
     found.append(api.results(PATH, names="loss:sum,grad_norm", points=30))
     approximate = [[{**p, "mean": pytest.approx(p["mean"])} for e in answer for p in e["points"]] for answer in found]
     assert [p for e in found[0] for p in e["points"]] == approximate[1] == approximate[2]
+
+
+@pytest.mark.parametrize("points", [3, 30, 2_000])
+@pytest.mark.parametrize("query", [{}, {"from": 41}, {"from": 3, "to": 1_000_000}, {"to": 66}])
+def test_points_are_the_same_in_however_many_parts_they_are_folded(api, writer, now, monkeypatch, points, query):
+    records = [r for n in range(100) for r in step(n, now - 400 + n, loss=((n * 37) % 101) / 7)]
+    put(writer, "history", [*records, op("save_weights", at=now, step=100, metrics={"loss:sum": 9.0})])
+    whole = api.results(PATH, names="loss:sum", points=points, **query)
+    statements = []
+    rows = stored_metrics._rows
+    monkeypatch.setattr(stored_metrics, "_rows", lambda sql, *rest: statements.append(sql) or rows(sql, *rest))
+    monkeypatch.setattr(stored_metrics, "VALUES_AT_ONCE", 10)
+    assert api.results(PATH, names="loss:sum", points=points, **query) == whole
+    assert 1 <= statements.count(stored_metrics._SERIES) <= stored_metrics.MOST_PARTS + 1
 
 
 @KEPT
