@@ -127,6 +127,7 @@ class TurnNow(serializers.Serializer):
 
     workload = described.text("The workload.")
     worker = described.optional_text("The worker.")
+    device = described.optional_text("What the worker's setting `CUDA_VISIBLE_DEVICES` says of the device.")
     requested_at = described.instant("When it asked.")
     started_at = described.instant("When it got it, null while it waits.")
     wait_seconds = described.seconds("How long it waited, up to now where it still does.")
@@ -164,6 +165,7 @@ class TurnItem(serializers.Serializer):
     role = described.optional_text("The worker's role.")
     worker = described.optional_text("The worker.")
     node = described.optional_text("The Kubernetes node.")
+    device = described.optional_text("What the worker's setting `CUDA_VISIBLE_DEVICES` says of the device.")
     requested_at = described.instant("When it asked.")
     started_at = described.instant("When it got it.")
     ended_at = described.instant("When it gave it back.")

@@ -20,11 +20,13 @@ from telemetry_app.inspection.records import COUNT_LIMIT
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.turn_sources import LiveTurns, new_turns, stored_turns_between
 from telemetry_app.instants import from_unix, rfc3339
-from telemetry_app.models import Turn
+from telemetry_app.models import Turn, Worker
 from telemetry_app.rows import turn_of
 from telemetry_app.run_state import WorkerFact
 from workers_client import wire
+from workers_client.wire_worker import WorkerRecord
 
+DEVICE_SETTING = "CUDA_VISIBLE_DEVICES"  # which of a node's devices a worker sees
 HOLDING_SECONDS = 86_400.0  # of a longer wait the end is looked at: one from 1970 must not read all there is
 HOLDING_TURNS = 5_000  # newest stored turns that are looked at for who held the device
 
@@ -79,10 +81,13 @@ def run_turns(run_id: str, wanted: TurnFilter, after: Position | None, size: int
     page, total = ordered[:size], stored_count + len(fresh)
     waited = TurnsByEnd(_others(page, live))
     workers = or_none_where_live_is_out(readers.read_workers) if sources.live is not None else None
+    devices = _devices({turn.worker for turn in page if turn.worker}, workers, sources)
     shown = {_key(turn) for turn in page}
     return TurnsPage(
         run_id=sources.run_id,
-        results=[turn_fields(turn, sources.run_id, waited.holders(turn)) for turn in page],
+        results=[
+            turn_fields(turn, sources.run_id, waited.holders(turn), devices.get(turn.worker or "")) for turn in page
+        ],
         current=_current(sources.run_id, workers, now) if workers else [],
         next_position=_key(page[-1]) if len(ordered) > size else None,
         total_matching=min(total, COUNT_LIMIT),
@@ -99,6 +104,19 @@ def run_turns(run_id: str, wanted: TurnFilter, after: Position | None, size: int
             "malformed_turns": live.malformed_count,
         },
     )
+
+
+def _devices(names: set[str], workers: readers.LiveWorkers | None, sources: RunSources) -> dict[str, str]:
+    """Return what the settings of these workers say of their device, from Redis, and from history of those gone."""
+    live = workers.records if workers else {}
+    found: dict[str, Any] = {name: _device_of(live[name]) for name in names & live.keys()}
+    if names - live.keys() and sources.has_history:
+        rows = Worker.objects.filter(worker__in=names - live.keys()).order_by()
+        try:
+            found |= history(lambda: dict(rows.values_list("worker", f"record__settings__{DEVICE_SETTING}")))
+        except HistoryUnavailableError:
+            sources.has_history = False
+    return {name: device for name, device in found.items() if isinstance(device, str)}
 
 
 def _key(turn: wire.TurnRecord) -> Position:
@@ -168,12 +186,18 @@ def _current_fields(fact: WorkerFact, facts: Iterable[WorkerFact], now: float) -
     return {
         "workload": turn.workload,
         "worker": fact.record.worker,
+        "device": _device_of(fact.record),
         "requested_at": rfc3339(turn.requested_at),
         "started_at": rfc3339(turn.started_at),
         "wait_seconds": None if turn.requested_at is None else max(0.0, end - turn.requested_at),
         "hold_seconds": None if turn.started_at is None else max(0.0, now - turn.started_at),
         "held_by": [] if turn.started_at is not None else _holding_now(fact, facts),
     }
+
+
+def _device_of(record: WorkerRecord) -> str | None:
+    device = record.settings.get(DEVICE_SETTING)
+    return device if isinstance(device, str) else None
 
 
 def _holding_now(waiting: WorkerFact, facts: Iterable[WorkerFact]) -> list[dict[str, Any]]:
@@ -197,8 +221,8 @@ def _holding_now(waiting: WorkerFact, facts: Iterable[WorkerFact]) -> list[dict[
 
 
 # --- Fields of the answer -------------------------------------------------------------------------------------
-def turn_fields(turn: wire.TurnRecord, run_id: str, holders: Iterable[Holder]) -> dict[str, Any]:
-    """Return one turn as lists show it."""
+def turn_fields(turn: wire.TurnRecord, run_id: str, holders: Iterable[Holder], device: str | None) -> dict[str, Any]:
+    """Return one turn as lists show it; `device` is what its worker's settings say of it."""
     own = [op for op in turn.ops if op.run_id == run_id]
     switches = [op for op in turn.ops if op.name in SWITCHES]
     others = [op for op in turn.ops if op.run_id != run_id and op.name not in SWITCHES]
@@ -208,6 +232,7 @@ def turn_fields(turn: wire.TurnRecord, run_id: str, holders: Iterable[Holder]) -
         "role": turn.role,
         "worker": turn.worker,
         "node": turn.node,
+        "device": device,
         "requested_at": rfc3339(turn.requested_at),
         "started_at": rfc3339(turn.started_at),
         "ended_at": rfc3339(turn.at),

@@ -71,6 +71,20 @@ def test_a_turn_says_how_long_it_waited_and_held_and_what_ran_in_it(api, turns, 
     assert newest["other_operations_count"] == 2
 
 
+@pytest.mark.parametrize("kept", ["live", "history"])
+def test_a_turn_names_the_device_where_its_worker_says_which(api, writer, now, kept):
+    writer.operations(op(at=now))
+    ops = (wire.TurnOp("forward_backward", now - 8, now - 7, run_id=RUN),)
+    for number, settings in enumerate(({"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": 3}, {})):
+        writer.workers(worker(f"t-{number}", at=now, settings=settings))
+        writer.turns(turn(at=now - number, worker=f"t-{number}", ops=ops))
+    writer.turns(turn(at=now - 9, worker=None, ops=ops))
+    if kept == "history":
+        take_snapshot()
+        writer.client.delete(wire.WORKERS_KEY)
+    assert [each["device"] for each in api.results(PATH)] == ["3", None, None, None]
+
+
 def test_a_wait_names_who_held_the_device(api, turns):
     newest, oldest = api.results(PATH)
     [holder] = newest["waited_for"]
