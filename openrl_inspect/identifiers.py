@@ -12,6 +12,8 @@ WORKERS_LOOKED_AT = 2_000
 async def find_run(site: Site, part: str) -> str:
     """Return the id of the one run that has this id, or else whose id holds this text, in any case.
 
+    A site that knows names and tags of runs finds them by these too, where no id holds the text.
+
     Raises:
         NotFoundError: there is none.
         AmbiguousIdError: there are several; the message names them.
@@ -21,13 +23,15 @@ async def find_run(site: Site, part: str) -> str:
     found = [str(run.get("run_id")) for run in results_of(answer)]
     if part in found:
         return part
-    if len(found) == 1:
-        return found[0]
+    by_id = [run_id for run_id in found if part.lower() in run_id.lower()] or found
+    is_whole = len(found) <= NAMED_CANDIDATES
+    if is_whole and len(by_id) == 1:
+        return by_id[0]
     # A reference such as tinker://… stands for a run whose id does not hold it, and one of many may be the run itself.
     exact = await site.get_if_there(run_path(part))
     if exact is not None and exact.get("run_id"):
         return str(exact["run_id"])
-    return _only(found, part, "run", answer.get("total_matching"))
+    return _only(by_id, part, "run", len(by_id) if is_whole else answer.get("total_matching"))
 
 
 async def find_worker(site: Site, part: str) -> str:

@@ -20,6 +20,7 @@ WIDE_FOR_EVIDENCE = 140
 @click.command()
 @click.option("--state", metavar="STATE", help="Only runs in this state, such as stuck.")
 @click.option("--trouble", is_flag=True, help="Only runs that are lost, stuck, failing or diverging.")
+@click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option("-q", "--query", "text", metavar="TEXT", help="Only runs whose id holds this text.")
 @click.option("--worker", metavar="WORKER", help="Only runs that this worker works for.")
 @instant_option("--active-since", "Only runs with activity since then")
@@ -38,6 +39,7 @@ def runs(asker: Asker, *, trouble: bool, check: bool, limit: int, **filters: Any
         return await site.get(
             "/runs",
             state=filters["state"],
+            tag=filters["tag"],
             q=filters["text"],
             worker=worker,
             active_since=filters["active_since"],
