@@ -1,7 +1,7 @@
 """When a run's sampling requests were open, as group records tell it. Pure.
 
 A group says how long requests were open (`busy_seconds`) within a span (first acceptance to last answer), not when.
-Its time is placed so, until it is used up:
+Its time, with that of the groups whose spans overlap it, is placed so until it is used up:
 
 1. From the first acceptance to the first answer: a request is open all the while.
 2. While a sampler's turn worked for the run.
@@ -14,6 +14,7 @@ Time that the span has beyond that belongs to whatever else was true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from telemetry_app.spans import Span, cut, difference, intersection, length, microseconds, union
 from workers_client import wire
@@ -26,21 +27,47 @@ def sampling_spans(records: Iterable[wire.SampleRecord], ops: Iterable[Span], tu
     """Return when sampling requests were open: `ops` are the run's open ops, `turns` those of samplers for it."""
     busy_with_ops, serving = union(ops), union(turns)
     found: list[Span] = []
+    groups: list[wire.SampleGroup] = []
     for record in records:
         if isinstance(record, wire.SampleGroup):
-            found += _of_group(record, busy_with_ops, serving)
+            groups.append(record)
         elif record.accepted_at is not None:
             found.append((microseconds(record.accepted_at), microseconds(record.at)))
+    for stretch in _stretches(groups):
+        found += _placed(stretch, busy_with_ops, serving)
     return union(found)
 
 
-def _of_group(group: wire.SampleGroup, ops: Sequence[Span], serving: Sequence[Span]) -> list[Span]:
-    start, end = _span_of(group)
-    left = _busy(group, end - start)
+@dataclass(slots=True)
+class _Stretch:
+    """Groups of one worker whose spans overlap: a request that is open when one ends counts in the next, too."""
+
+    start: int
+    end: int
+    busy: int
+    sure: list[Span]
+
+
+def _stretches(groups: Iterable[wire.SampleGroup]) -> list[_Stretch]:
+    found: dict[str | None, list[_Stretch]] = {}
+    for (start, end), group in sorted(((_span_of(group), group) for group in groups), key=lambda pair: pair[0]):
+        first_answer = end if group.first_answered_at is None else microseconds(group.first_answered_at)
+        stretch = _Stretch(start, end, _busy(group, end - start), [(start, min(first_answer, end))])
+        of_worker = found.setdefault(group.worker, [])
+        if not of_worker or of_worker[-1].end < start:
+            of_worker.append(stretch)
+            continue
+        newest = of_worker[-1]
+        newest.end, newest.busy = max(newest.end, end), newest.busy + stretch.busy
+        newest.sure += stretch.sure
+    return [stretch for of_worker in found.values() for stretch in of_worker]
+
+
+def _placed(stretch: _Stretch, ops: Sequence[Span], serving: Sequence[Span]) -> list[Span]:
+    start, end, left = stretch.start, stretch.end, stretch.busy
     if left >= end - start - _WHOLE:
         return [(start, end)]
-    first_answer = end if group.first_answered_at is None else microseconds(group.first_answered_at)
-    sure = union([(start, min(first_answer, end)), *cut(serving, start, end)])
+    sure = union([*stretch.sure, *cut(serving, start, end)])
     placed = list(sure)
     left -= length(sure)
     pauses = difference([(start, end)], ops)

@@ -30,8 +30,8 @@ _OPERATION = (
     "started_at",
     "elapsed_seconds",
 )
-_SAMPLE = ("record_id", "kind", "count", "accepted_at", "first_answered_at", "at", "seconds_sum", "seconds_max",
-           "busy_seconds")  # fmt: skip
+_SAMPLE = ("record_id", "worker", "kind", "count", "accepted_at", "first_answered_at", "at", "seconds_sum",
+           "seconds_max", "busy_seconds")  # fmt: skip
 _WORKER = ("worker", "role", "runs", "started_at", "last_heartbeat_at", "interval_seconds", "exited_at",
            "record__clock_offset_seconds")  # fmt: skip
 
@@ -66,12 +66,12 @@ def samples_of(run_id: str, start: float, end: float) -> list[wire.SampleRecord]
     rows = Sample.objects.of_run(run_id).filter(at__gt=from_unix(start), at__lt=from_unix(end) + GROUP_SPAN)
     found = rows.order_by("-at", "-id").values_list(*_SAMPLE)[:MOST_RECORDS]
     records: list[wire.SampleRecord] = []
-    for record_id, kind, count, accepted_at, answered_at, at, seconds_sum, seconds_max, busy in found:
+    for record_id, worker, kind, count, accepted_at, answered_at, at, seconds_sum, seconds_max, busy in found:
         if kind == "failure":
             records.append(wire.SampleFailure(run_id, at.timestamp(), id=record_id, accepted_at=to_unix(accepted_at)))
             continue
         group = wire.SampleGroup(
-            run_id, at.timestamp(), count, id=record_id, first_accepted_at=to_unix(accepted_at),
+            run_id, at.timestamp(), count, id=record_id, worker=worker or None, first_accepted_at=to_unix(accepted_at),
             first_answered_at=to_unix(answered_at), seconds_sum=seconds_sum, seconds_max=seconds_max, busy_seconds=busy,
         )  # fmt: skip
         records.append(group)

@@ -201,7 +201,7 @@ class Fold:
             return
         totals = self._run(ids.run)
         if self.open_requests.add(ids.request_id, totals.run_id, wire.SAMPLE, accepted_at, UNSAMPLED):
-            totals.sampling.accept(at)
+            totals.sampling.accept(accepted_at, at)
         totals.last_activity_at = max(totals.last_activity_at, at)
 
     def _answer_sample(

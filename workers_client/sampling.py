@@ -11,14 +11,15 @@ class SamplingWindow:
     def __init__(self) -> None:
         self.open_count = self.count = self.tokens_sum = 0
         self.busy_since = self.busy_seconds = 0.0
+        self.idle_since: float | None = None  # when the last open request was answered
         self.first_accepted_at: float | None = None
         self.first_answered_at = self.last_answered_at = 0.0
         self.seconds_sum = self.seconds_max = 0.0
 
-    def accept(self, at: float) -> None:
-        """One more request is open."""
+    def accept(self, accepted_at: float, at: float) -> None:
+        """One more request is open: since it was accepted, which another process may have done a moment before."""
         if self.open_count == 0:
-            self.busy_since = at
+            self.busy_since = at if self.idle_since is None else max(self.idle_since, min(accepted_at, at))
         self.open_count += 1
 
     def release(self, at: float) -> None:
@@ -27,6 +28,7 @@ class SamplingWindow:
             return
         self.open_count -= 1
         if self.open_count == 0:
+            self.idle_since = at
             self.busy_seconds += max(0.0, at - self.busy_since)
 
     def answer(self, accepted_at: float | None, at: float, tokens: int) -> None:
@@ -48,7 +50,9 @@ class SamplingWindow:
         if self.count == 0:
             return None
         busy = self.busy_seconds
-        if self.open_count:
+        if not self.open_count:
+            self.idle_since = now
+        else:
             busy += max(0.0, now - self.busy_since)
             self.busy_since = now
         group = {

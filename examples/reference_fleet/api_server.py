@@ -29,6 +29,7 @@ from examples.reference_fleet.envelope import (
     new_command,
 )
 from examples.reference_fleet.gate import Gate, GateClosedError
+from examples.reference_fleet.interval_log import IntervalLog
 from examples.reference_fleet.message_queue import MessageQueue, command_queue
 from examples.reference_fleet.options import Options
 from examples.reference_fleet.process import AnyRecorder, log, repeat, stop_on_sigterm
@@ -52,10 +53,18 @@ _OPERATIONS = {
 class ApiService:
     """What the endpoints do, without HTTP."""
 
-    def __init__(self, connection: redis.Redis, recorder: AnyRecorder, *, served: Collection[str]) -> None:
+    def __init__(
+        self,
+        connection: redis.Redis,
+        recorder: AnyRecorder,
+        *,
+        served: Collection[str],
+        intervals: IntervalLog | None = None,
+    ) -> None:
         self._queue = MessageQueue(connection)
         self._store = ResultStore(connection)
         self._recorder = recorder
+        self._intervals = intervals or IntervalLog()
         self._served = served  # ids of the runs that have a trainer
 
     def submit(self, endpoint: str, model_id: str, payload: dict[str, Any]) -> str | None:
@@ -68,6 +77,7 @@ class ApiService:
             payload = {**payload, "forward_only": True}
         command = new_command(_OPERATIONS[endpoint], model_id, payload)
         self._recorder.enqueued(command)
+        self._intervals.note("enqueued", time.time(), [model_id], command["request_id"])
         if model_id in self._served:
             self._queue.push(command_queue(model_id), command)
         else:
@@ -101,6 +111,7 @@ class ApiService:
 
     def _submit_sample(self, model_id: str, payload: dict[str, Any]) -> str:
         request = new_command("sample", model_id, payload) | {"accepted_at": time.time()}
+        self._intervals.note("accepted", request["accepted_at"], [model_id], request["request_id"])
         self._queue.push(message_queue.SAMPLE_REQUESTS, request)
         return str(request["request_id"])
 
@@ -201,7 +212,8 @@ def main(options: Options, _duty: str) -> None:
     )
     recorder.phase("idle")
     served = [plan.run_id for plan in plans_of(options.runs)]
-    service = ApiService(connect(options.redis_url), recorder, served=served)
+    intervals = IntervalLog(options.interval_log, "api-server")
+    service = ApiService(connect(options.redis_url), recorder, served=served, intervals=intervals)
     server = ApiServer(options.port, service)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     log("api-server", f"listens on http://127.0.0.1:{options.port}")

@@ -15,6 +15,11 @@ class Device:
         self._seconds = seconds
         self._stop = stop
 
+    def occupy(self, share: float) -> None:
+        """Be busy for `share` times the device's seconds."""
+        with self.busy(share):
+            pass
+
     @contextmanager
     def busy(self, share: float = 1.0) -> Iterator[None]:
         """Run the block and wait out the rest of `share` times the device's seconds."""

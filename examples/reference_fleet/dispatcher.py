@@ -15,6 +15,7 @@ import workers_client
 from examples.reference_fleet import message_queue
 from examples.reference_fleet.connection import connect
 from examples.reference_fleet.envelope import Command, Result, failed_result, is_command
+from examples.reference_fleet.interval_log import IntervalLog
 from examples.reference_fleet.message_queue import MessageQueue
 from examples.reference_fleet.open_requests import OpenRequests
 from examples.reference_fleet.options import Options
@@ -36,6 +37,7 @@ class Dispatcher:
         self._open = OpenRequests(connection)
         self._trouble = Trouble(options, connection)
         self._recorder = recorder
+        self._intervals = IntervalLog(options.interval_log, _NAME)
         self._unsent: list[Command] = []
 
     def resume(self) -> None:
@@ -86,6 +88,7 @@ class Dispatcher:
         is_first = self._store.save(request["request_id"], result) and self._open.remove(request["request_id"])
         if is_first:
             self._recorder.sample_answered(request, result, source=source)
+            self._intervals.note("answered", time.time(), [request["model_id"]], request["request_id"])
         else:
             log(_NAME, "a second result came too late")
         if dies:

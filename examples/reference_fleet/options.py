@@ -64,6 +64,7 @@ class Options:
     request_timeout: float
     sample_deadline: float
     flush_seconds: float
+    interval_log: Path | None
     state_dir: Path
     port: int
     fail_op: OpTrouble | None
@@ -125,6 +126,12 @@ def _add_work_flags(group: argparse._ArgumentGroup) -> None:
         type=Path,
         default=Path(os.environ.get("VAR_DIR") or "var") / "reference_fleet",
         help="of checkpoints; the next start goes on from them (default: reference_fleet in VAR_DIR, or in var)",
+    )
+    group.add_argument(
+        "--interval-log",
+        type=Path,
+        metavar="DIR",
+        help="folder in which each process also writes what it did and when, in a file of its own (default: none)",
     )
     group.add_argument("--port", type=int, default=0, help="of the API server, on 127.0.0.1 (default: a free one)")
 

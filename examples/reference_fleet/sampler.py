@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from examples.reference_fleet.checkpoints import Checkpoints
 from examples.reference_fleet.connection import connect
 from examples.reference_fleet.device import Device
 from examples.reference_fleet.envelope import Command, Result, failed_result
+from examples.reference_fleet.interval_log import IntervalLog
 from examples.reference_fleet.message_queue import MessageQueue
 from examples.reference_fleet.model import load_arrays
 from examples.reference_fleet.network import Network
@@ -58,6 +60,7 @@ class Sampler:
         self._options = options
         self._hangs_after, self._stop = options.hang_sampler, stop
         self._recorder = recorder
+        self._intervals = IntervalLog(options.interval_log, "sampler")
         self._answered_count = 0
         self._revision, self._network = "", Network((1, 1), seed=0)
         self._failed_updates: dict[str, int] = {}  # by revision
@@ -71,12 +74,14 @@ class Sampler:
             log(_WORKLOAD, "hangs, as told")
             self._stop.wait()
             return
+        runs, asked_at = sorted({request["model_id"] for request in requests}), time.time()
         with self._recorder.gpu_turn(_WORKLOAD, self._slicer.lease(_WORKLOAD)):
-            with self._recorder.span("wake_up"), self._device.busy(_MOVE_SHARE):
-                pass  # a real engine wakes its memory pool here
+            self._intervals.note("gpu_wait", asked_at, runs)
+            with self._recorder.span("wake_up"), self._intervals.during("gpu_switch", runs):
+                self._device.occupy(_MOVE_SHARE)  # a real engine wakes its memory pool here
             results = [self._result(request) for request in requests]
-            with self._recorder.span("sleep"), self._device.busy(_MOVE_SHARE):
-                pass
+            with self._recorder.span("sleep"), self._intervals.during("gpu_switch", runs):
+                self._device.occupy(_MOVE_SHARE)
         for request, result in zip(requests, results, strict=True):
             if result is None:
                 self._queue.push(message_queue.SAMPLER_INBOX, request)
@@ -126,7 +131,8 @@ class Sampler:
             raise FileNotFoundError(f"{reference} is gone")
         self._revision = ""  # an update that fails halfway leaves the device with neither
         try:
-            with self._recorder.span("weight_sync", request), self._device.busy(_MOVE_SHARE):
+            moving = self._intervals.during("gpu_switch", [run_id])
+            with self._recorder.span("weight_sync", request), moving, self._device.busy(_MOVE_SHARE):
                 self._network = self._read_network(path, run_id)
         except Exception as error:
             self._failed_updates[reference] = self._failed_updates.get(reference, 0) + 1

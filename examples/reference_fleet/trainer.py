@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from contextlib import AbstractContextManager
 from typing import Any
 
 import workers_client
@@ -12,6 +14,7 @@ from examples.reference_fleet.checkpoints import Checkpoints
 from examples.reference_fleet.connection import connect
 from examples.reference_fleet.device import Device
 from examples.reference_fleet.envelope import Command, Result, failed_result, is_command
+from examples.reference_fleet.interval_log import IntervalLog
 from examples.reference_fleet.message_queue import MessageQueue, command_queue
 from examples.reference_fleet.model import Model, save_arrays
 from examples.reference_fleet.options import Options
@@ -44,6 +47,8 @@ class Trainer:
         self._device = Device(options.device_seconds, stop)
         self._checkpoints = Checkpoints(options.state_dir)
         self._recorder = recorder
+        self._intervals = IntervalLog(options.interval_log, f"trainer:{group}")
+        self._intervals.note("started", time.time(), [plan.run_id for plan in plans_of(options.runs, group=group)])
         self._models: dict[str, Model] = {}
 
     def run_turn(self) -> None:
@@ -54,17 +59,19 @@ class Trainer:
         if not commands:
             return
         self._recorder.popped(commands)
+        runs, asked_at = sorted({command["model_id"] for command in commands}), time.time()
         with self._recorder.gpu_turn(self._workload, self._slicer.lease(self._workload)):
-            with self._recorder.span("wake_up"), self._device.busy(_MOVE_SHARE):
-                pass  # a real trainer brings its weights back to the GPU here
+            self._intervals.note("gpu_wait", asked_at, runs)
+            with self._recorder.span("wake_up"), self._intervals.during("gpu_switch", runs):
+                self._device.occupy(_MOVE_SHARE)  # a real trainer brings its weights back to the GPU here
             for command in commands:
                 self._answer(command)
-            with self._recorder.span("sleep"), self._device.busy(_MOVE_SHARE):
-                pass
+            with self._recorder.span("sleep"), self._intervals.during("gpu_switch", runs):
+                self._device.occupy(_MOVE_SHARE)
 
     def _answer(self, command: Command) -> None:
         try:
-            with self._recorder.operation(command) as operation:
+            with self._recorder.operation(command) as operation, self._ran(command):
                 result, amounts = self._run(command)
                 operation.finish(result, **amounts)
         except Exception as error:  # noqa: BLE001 - whatever an op raises is its answer, and the next op goes on
@@ -72,6 +79,9 @@ class Trainer:
             result = failed_result(str(error), category="user" if isinstance(error, KeyError) else "server")
         self._store.save(command["request_id"], result)
         self._recorder.answered(command, result)
+
+    def _ran(self, command: Command) -> AbstractContextManager[None]:
+        return self._intervals.during(command["op"], [command["model_id"]], command["request_id"])
 
     def _run(self, command: Command) -> tuple[Result, dict[str, int]]:
         """Run one op; return its result, and how much work it was."""
