@@ -173,6 +173,8 @@ def _remove_plain(holding: Holding, before: datetime, removal: Removal) -> None:
         sql.Identifier(at), sql.Literal(before), sql.SQL(holding.kept_sql)
     )
     remove_rows(holding.table, at, gone, removal, start="-infinity")
+    if holding.beside is not None:
+        _remove_plain(holding.beside, before, removal)
 
 
 def _remove_executions(before: datetime, removal: Removal) -> None:

@@ -11,7 +11,9 @@ from django.conf import settings
 from django.db import connection, models
 from django.db.models import QuerySet
 
-from telemetry_app.models import Incident, Operation, RetentionPolicy, Run, Sample, StepAggregate, Turn, WorkerEvent
+from telemetry_app.models import (
+    Incident, Operation, RetentionPolicy, Run, Sample, StepAggregate, StepTime, Turn, WorkerEvent,
+)  # fmt: skip
 
 Kind = RetentionPolicy.Kind
 WORKER_EVENT_DAYS = 90
@@ -35,6 +37,7 @@ class Holding:
     model: type[models.Model]
     at_column: str
     kept_sql: str
+    beside: Holding | None = None  # what goes with these rows, by the same days
 
     @property
     def table(self) -> str:
@@ -52,7 +55,12 @@ HOLDINGS: Mapping[str, Holding] = MappingProxyType(
         Kind.OPERATIONS.value: Holding(Operation, "at", f"run_id IN {_PINNED}"),
         Kind.SAMPLES.value: Holding(Sample, "at", f"run_id IN {_PINNED}"),
         Kind.TURNS.value: Holding(Turn, "at", OF_PINNED_RUNS),
-        Kind.STEPS.value: Holding(StepAggregate, "finished_at", f"run_id IN {_PINNED}"),
+        Kind.STEPS.value: Holding(
+            StepAggregate,
+            "finished_at",
+            f"run_id IN {_PINNED}",
+            beside=Holding(StepTime, "ended_at", f"run_id IN {_PINNED}"),
+        ),
         Kind.WORKER_EVENTS.value: Holding(
             WorkerEvent, "at", f"worker_id IN (SELECT worker FROM telemetry_app_worker WHERE {OF_PINNED_RUNS})"
         ),

@@ -69,6 +69,12 @@ def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = 
     return times
 
 
+def begin_of(operations: Numbered) -> float:
+    """Return the first instant that these ops tell of (unix seconds); there must be one."""
+    instants = ((record.enqueued_at, record.started_at, record.at) for _, record in operations)
+    return min(at for known in instants for at in known if at is not None)
+
+
 # --- Steps ----------------------------------------------------------------------------------------------------
 def _windows(operations: Numbered, activity: RunActivity) -> list[StepWindow]:
     """Return when each step was. The open one goes on as long as something of the run is open."""

@@ -10,7 +10,9 @@ from django.db.models import Q
 from psycopg import sql
 
 from telemetry_app import locks, redis_trimming
-from telemetry_app.models import Gap, Incident, ListCursor, Operation, Run, Sample, StepAggregate, Turn, Worker
+from telemetry_app.models import (
+    Gap, Incident, ListCursor, Operation, Run, Sample, StepAggregate, StepTime, Turn, Worker,
+)  # fmt: skip
 from telemetry_app.partitions import list_partitions
 from telemetry_app.removal import Removal, remove_rows
 from telemetry_app.retention_policies import OF_PINNED_RUNS
@@ -59,7 +61,8 @@ def _remove_run(run_id: str, before: datetime, removal: Removal) -> None:
     alone = sql.SQL("runs = ARRAY[{}]::varchar[]").format(sql.Literal(run_id))
     for partition in list_partitions(Turn._meta.db_table):
         remove_rows(partition.name, "at", alone, removal, start="-infinity")
-    remove_rows(StepAggregate._meta.db_table, "step", of_run, removal, start=0)
+    for model in (StepAggregate, StepTime):
+        remove_rows(model._meta.db_table, "step", of_run, removal, start=0)
     if not removal.is_out_of_time():
         _remove_row(run_id, before, removal)
 

@@ -20,6 +20,7 @@ from telemetry_app.rates import per_hour
 from telemetry_app.run_state import RunVerdict
 from telemetry_app.step_aggregates import StepChanges, step_changes, store_changes, stored_groups
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
+from telemetry_app.step_time_rows import keep_step_times
 from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
 
@@ -75,6 +76,7 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
             run.save(force_insert=True)
         else:
             run.save_measured()
+        keep_step_times(run, now)
     return RunTaken(
         rows_written=written,
         malformed_count=operations.malformed_count + samples.malformed_count,

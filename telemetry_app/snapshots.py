@@ -145,8 +145,8 @@ def _plan(now: datetime, *, is_now: bool) -> tuple[list[Part], int]:
     expected = typical_seconds(readers.read_compared_runs(index))
     if len(runs) == len(turns) == 1:
         return [Part(runs[0], turns[0], expected)], workers.malformed_count
-    parts = [Part(run_ids=chunk, expected_seconds=expected) for chunk in runs]
-    return [*parts, *(Part(workloads=chunk) for chunk in turns)], workers.malformed_count
+    parts = [Part(workloads=chunk) for chunk in turns]
+    return [*parts, *(Part(run_ids=chunk, expected_seconds=expected) for chunk in runs)], workers.malformed_count
 
 
 def _clock(workers: readers.LiveWorkers, now: datetime, *, is_now: bool) -> float:
@@ -185,12 +185,12 @@ def _age_states(index: Mapping[str, float], workers: Sequence[WorkerFact], now: 
 def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> None:
     workers = readers.read_workers()
     facts = known_workers(workers, _clock(workers, now, is_now=is_now))
+    for workload in part.workloads:  # before the runs, whose steps are split by them
+        _bounded(workload, summary, partial(take_turns, workload, now))
     for run_id, live in readers.read_runs(part.run_ids, newest=readers.SUMMARY_RECORDS).items():
         verdict = state_of_run(live, facts, expected_seconds=part.expected_seconds, now=now.timestamp())
         taken = _bounded(run_id, summary, partial(take_run, live, verdict, now))
         summary.runs_count += taken is not None
-    for workload in part.workloads:
-        _bounded(workload, summary, partial(take_turns, workload, now))
 
 
 def _bounded(name: str, summary: PartSummary, take: Callable[[], RunTaken | None]) -> RunTaken | None:

@@ -14,13 +14,15 @@ from telemetry_app.inspection.sources import RunSources, history, or_none_where_
 from telemetry_app.inspection.steps import DEFAULT_LAST, Numbered, StepsAnswer, answer_steps, check_span
 from telemetry_app.inspection.turn_sources import new_turns
 from telemetry_app.instants import rfc3339
+from telemetry_app.models import StepTime as StepTimeRow
 from telemetry_app.open_activity import SERVING, life_of, offsets_of, open_activity
 from telemetry_app.readers import LiveWorkers, read_workers
-from telemetry_app.run_activity import Life, RunActivity, run_step_times
+from telemetry_app.run_activity import Life, RunActivity, begin_of, run_step_times
 from telemetry_app.run_state import WorkerFact
 from telemetry_app.spans import seconds
 from telemetry_app.step_clock import StepTime
 from telemetry_app.step_numbers import number_steps
+from telemetry_app.step_time_rows import time_of
 from telemetry_app.stored_activity import StoredWorkers
 from workers_client import wire
 
@@ -72,15 +74,41 @@ def _results(listed: StepsAnswer, times: Sequence[StepTime]) -> list[dict[str, A
 def _times(
     sources: RunSources, workers: LiveWorkers | None, listed: StepsAnswer, *, is_newest: bool, now: float
 ) -> list[StepTime]:
-    if not listed.groups:
-        return []
-    first, last = listed.groups[0].step, None if is_newest else listed.groups[-1].step
+    steps = [group.step for group in listed.groups]
+    kept = _kept(sources, steps)
+    missing = [step for step in steps if step not in kept]
+    is_open = is_newest and sources.live is not None and _is_waiting(sources)
+    newest = max(kept, default=-1)
+    if kept and (is_open or (missing and missing[-1] > newest)):
+        missing = sorted({*missing, newest})  # it may have got longer, and is where the next one begins
+    if not missing:
+        return list(kept.values())
+    first, last = missing[0], None if is_newest else missing[-1]
+    split = {time.window.step: time for time in _split(sources, workers, first, last, now=now)}
+    found = kept | {step: time for step, time in split.items() if step in missing or step not in kept}
+    return [found[step] for step in sorted(found)]
+
+
+def _kept(sources: RunSources, steps: Sequence[int]) -> dict[int, StepTime]:
+    """Return what history keeps of these steps."""
+    if not steps:
+        return {}
+    rows = StepTimeRow.objects.filter(run_id=sources.run_id, step__range=(steps[0], steps[-1]))
+    kept: list[StepTime] = _stored(sources, lambda: [time_of(row) for row in rows], [])
+    return {time.window.step: time for time in kept}
+
+
+def _split(
+    sources: RunSources, workers: LiveWorkers | None, first: int, last: int | None, *, now: float
+) -> list[StepTime]:
+    """Return the times of steps that history does not keep (yet), from the records of both sources."""
+    is_newest = last is None
     operations = _operations(sources, first - 1, last)
     if not operations:
         return []
     clock = (workers.redis_time if workers else None) or now
     facts = known_workers(workers, clock) if workers else []
-    start = min(_begin(record) for _, record in operations)
+    start = begin_of(operations)
     end = clock if is_newest else max(record.at for _, record in operations)
     opened = open_activity(
         sources.run_id,
@@ -101,10 +129,6 @@ def _times(
         offsets=known.offsets,
     )
     return run_step_times(activity, first=first, last=last)
-
-
-def _begin(record: wire.OpRecord) -> float:
-    return min(at for at in (record.enqueued_at, record.started_at, record.at) if at is not None)
 
 
 def _is_waiting(sources: RunSources) -> bool:

@@ -6,6 +6,7 @@ from telemetry_app.models.limits import RECORD_ID_LENGTH, TEXT_LENGTH
 from telemetry_app.models.maintenance import Execution, Gap, ListCursor, RetentionPolicy
 from telemetry_app.models.records import FailedOperation, FailedSample, Operation, Sample, Turn
 from telemetry_app.models.runs import Run, RunState
+from telemetry_app.models.step_times import StepTime
 from telemetry_app.models.steps import StepAggregate
 from telemetry_app.models.workers import Worker, WorkerEvent
 
@@ -27,6 +28,7 @@ __all__ = [
     "RunState",
     "Sample",
     "StepAggregate",
+    "StepTime",
     "Turn",
     "VerdictPass",
     "Worker",

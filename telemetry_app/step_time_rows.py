@@ -1,0 +1,121 @@
+"""Keep where each step's time went: one row a step, made of stored records once every worker has told its part.
+
+A step is split a minute after its end, when workers have flushed twelve times, and once more in the minutes behind it:
+after an outage, one worker's records come before another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from telemetry_app import step_clock, stored_activity
+from telemetry_app.device_time import Use
+from telemetry_app.instants import from_unix, to_unix
+from telemetry_app.models import Operation, Run, StepAggregate, StepTime
+from telemetry_app.run_activity import Life, RunActivity, begin_of, run_step_times
+from telemetry_app.spans import microseconds, seconds
+from telemetry_app.step_clock import StepWindow
+from workers_client import wire
+
+SETTLED = timedelta(seconds=60)
+TOGETHER = timedelta(seconds=30)  # steps of so long are split at once, which costs as much as one
+AGAIN = timedelta(seconds=150)  # a step that was kept so lately is split once more
+STEPS_AT_ONCE = 500
+
+_COLUMNS = tuple(f"{part}_seconds" for part in step_clock.PARTS)
+_VALUES = ("started_at", "ended_at", "wall_seconds", *_COLUMNS, "gpu_wait_by", "overlap_seconds",
+           "clock_offset_seconds", "kept_at")  # fmt: skip
+
+
+def keep_step_times(run: Run, now: datetime) -> None:
+    """Keep the steps of a run that ended long enough ago. Must run under the run's lock, behind its new records."""
+    steps = _steps_to_split(run.run_id, now)
+    if steps is None:
+        return
+    times = _split(run, *steps, now)
+    rows = [_row(run.run_id, time, now) for time in times if from_unix(seconds(time.window.end)) <= now - SETTLED]
+    StepTime.objects.bulk_create(rows, update_conflicts=True, unique_fields=("run", "step"), update_fields=_VALUES)
+
+
+def time_of(row: StepTime) -> step_clock.StepTime:
+    """Return the step's time that a row was made of."""
+    window = StepWindow(row.step, True, microseconds(to_unix(row.started_at)), microseconds(to_unix(row.ended_at)))
+    return step_clock.StepTime(
+        window=window,
+        parts={
+            part: microseconds(getattr(row, column)) for part, column in zip(step_clock.PARTS, _COLUMNS, strict=True)
+        },
+        gpu_wait_by={
+            (None if workload is None else Use(workload, run_id, operation)): microseconds(waited)
+            for workload, run_id, operation, waited in row.gpu_wait_by
+        },
+        overlap=microseconds(row.overlap_seconds),
+        clock_offset_seconds=row.clock_offset_seconds,
+    )
+
+
+# --- Which steps ----------------------------------------------------------------------------------------------
+def _steps_to_split(run_id: str, now: datetime) -> tuple[int, int] | None:
+    """Return the first and the last step to split, None where there is nothing."""
+    kept = list(
+        StepTime.objects.filter(run_id=run_id)
+        .order_by("-step")
+        .values_list("step", "ended_at", "kept_at")[:STEPS_AT_ONCE]
+    )
+    if kept and kept[0][1] > now - SETTLED - TOGETHER:
+        return None
+    newest = kept[0][0] if kept else -1
+    ended = StepAggregate.objects.filter(run_id=run_id, operation=wire.OPTIM_STEP, finished_at__lte=now - SETTLED)
+    following = ended.filter(step__gt=newest).order_by("step").values_list("step", flat=True).first()
+    if following is None:
+        return None
+    first = following
+    if not kept:  # its op rows may be gone, those of later steps not
+        first = Operation.objects.of_run(run_id).order_by("step").values_list("step", flat=True).first() or 0
+    elif following == newest + 1:
+        first = min([newest, *(step for step, _, kept_at in kept if kept_at > now - AGAIN)])
+    return first, max(first, newest) + STEPS_AT_ONCE
+
+
+def _split(run: Run, first: int, last: int, now: datetime) -> list[step_clock.StepTime]:
+    operations = stored_activity.operations_of(run.run_id, first - 1, last + 1)
+    if not operations:
+        return []
+    start, end = begin_of(operations), max(record.at for _, record in operations)
+    names = {record.worker for _, record in operations if record.worker}
+    workers = stored_activity.workers_of(run.run_id, names, now=now.timestamp())
+    activity = RunActivity(
+        run_id=run.run_id,
+        operations=operations,
+        steps_completed=run.steps_completed,
+        samples=stored_activity.samples_of(run.run_id, start, end),
+        turns=stored_activity.turns_between(start, end),
+        lives=[workers.lives.get(name, Life(name)) for name in names | workers.lives.keys()],
+        unknown=stored_activity.gaps_of(run.run_id),
+        offsets=workers.offsets,
+    )
+    times = run_step_times(activity, first=first, last=last)
+    return [time for time in times if time.window.completed]
+
+
+# --- Rows -----------------------------------------------------------------------------------------------------
+def _row(run_id: str, time: step_clock.StepTime, now: datetime) -> StepTime:
+    return StepTime(
+        run_id=run_id,
+        step=time.window.step,
+        started_at=from_unix(seconds(time.window.start)),
+        ended_at=from_unix(seconds(time.window.end)),
+        wall_seconds=seconds(time.wall),
+        gpu_wait_by=list(_holders(time.gpu_wait_by.items())),
+        overlap_seconds=seconds(time.overlap),
+        clock_offset_seconds=time.clock_offset_seconds,
+        kept_at=now,
+        **{column: seconds(time.parts[part]) for part, column in zip(step_clock.PARTS, _COLUMNS, strict=True)},
+    )
+
+
+def _holders(waits: Iterable[tuple[Use | None, int]]) -> Iterable[list[object]]:
+    for use, length in waits:
+        names = (None, None, None) if use is None else (use.workload, use.run_id, use.operation)
+        yield [*names, seconds(length)]
