@@ -12,7 +12,15 @@ from django.db import connection, models
 from django.db.models import QuerySet
 
 from telemetry_app.models import (
-    Incident, Operation, RetentionPolicy, Run, Sample, StepAggregate, StepTime, Turn, WorkerEvent,
+    Incident,
+    Operation,
+    RetentionPolicy,
+    Run,
+    Sample,
+    StepAggregate,
+    StepTime,
+    Turn,
+    WorkerEvent,
 )  # fmt: skip
 
 Kind = RetentionPolicy.Kind

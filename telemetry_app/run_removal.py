@@ -11,7 +11,16 @@ from psycopg import sql
 
 from telemetry_app import locks, redis_trimming
 from telemetry_app.models import (
-    Gap, Incident, ListCursor, Operation, Run, Sample, StepAggregate, StepTime, Turn, Worker,
+    Gap,
+    Incident,
+    ListCursor,
+    Operation,
+    Run,
+    Sample,
+    StepAggregate,
+    StepTime,
+    Turn,
+    Worker,
 )  # fmt: skip
 from telemetry_app.partitions import list_partitions
 from telemetry_app.removal import Removal, remove_rows
