@@ -44,7 +44,7 @@ def open_activity(
         if fact.health not in _HEARD:
             found.claims += _orphaned(run_id, fact.record, enqueued, until)
         elif fact.record.turn is not None:
-            found.turns.append(_turn_now(fact.record))
+            found.turns.append(_turn_until(fact.record, fact.record.at))
     found.claims = [(part, start, min(end, until)) for part, start, end in found.claims if start < until]
     return found
 
@@ -92,18 +92,23 @@ def _orphaned(
         yield step_clock.NO_WORKER, seen, next((at for at in enqueued if at > seen), max(until, seen))
 
 
-def _turn_now(record: WorkerRecord) -> wire.TurnRecord:
-    """Return the turn that a worker waits for or holds, as if it ended with the heartbeat."""
+def turns_now(workers: Iterable[WorkerFact], clock: float) -> list[wire.TurnRecord]:
+    """Return the turns that workers hold or wait for now, as if they ended now."""
+    return [_turn_until(fact.record, clock) for fact in workers if fact.record.turn and fact.health in _HEARD]
+
+
+def _turn_until(record: WorkerRecord, at: float) -> wire.TurnRecord:
+    """Return the turn that a worker waits for or holds, as if it ended at an instant."""
     turn, current = record.turn, record.current
     assert turn is not None  # the caller looked
     runs = dict.fromkeys(work.run_id for work in record.outstanding)
-    ops = [wire.TurnOp("", record.at, record.at, run_id=run_id) for run_id in runs]
-    if current is not None and current.started_at is not None:
-        ops.append(wire.TurnOp(current.operation, current.started_at, record.at, run_id=current.run_id))
+    ops = [wire.TurnOp("", at, at, run_id=run_id) for run_id in runs]  # no time, but whom it works for
+    if turn.started_at is not None and current is not None and current.started_at is not None:
+        ops.append(wire.TurnOp(current.operation, current.started_at, at, run_id=current.run_id))
     return wire.TurnRecord(
         turn.workload,
-        record.at if turn.started_at is None else turn.started_at,
-        record.at,
+        at if turn.started_at is None else min(turn.started_at, at),
+        at,
         id=f"{record.worker}:now",
         worker=record.worker,
         node=record.node,

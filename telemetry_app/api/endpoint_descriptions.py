@@ -12,6 +12,7 @@ from telemetry_app.api import (
     work_serializers,
     worker_serializers,
 )
+from telemetry_app.api.devices import DeviceFilters, DeviceTimeFilters, DeviceViewSet
 from telemetry_app.api.filters import PagedFilters
 from telemetry_app.api.fleet import FleetView
 from telemetry_app.api.incidents import (
@@ -30,7 +31,7 @@ from telemetry_app.api.turns import RunTurnsViewSet, TurnFilters
 from telemetry_app.api.verdict import RunVerdictViewSet
 from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
 
-RUN, WORKER = ("run",), ("worker",)
+RUN, WORKER, DEVICE = ("run",), ("worker",), ("device",)
 
 describe(
     RunViewSet,
@@ -232,6 +233,26 @@ describe(
         example="runs_metrics",
         filters=MetricFilters,
         ids=RUN,
+        has_csv=True,
+    ),
+)
+
+describe(
+    DeviceViewSet,
+    list=described(
+        time_serializers.DevicesPage,
+        summary="Devices that had GPU turns, and what they did.",
+        description="A node is a device, and all turns without a node are one. Times of a device add up to the span.",
+        example="devices_list",
+        filters=DeviceFilters,
+    ),
+    time=described(
+        time_serializers.DeviceTimePage,
+        summary="How long a device was in each state, by run, or by run and day.",
+        description="Each instant is in one row: computing for a run, switching, idle while somebody waited, or idle.",
+        example="devices_time",
+        filters=DeviceTimeFilters,
+        ids=DEVICE,
         has_csv=True,
     ),
 )

@@ -21,6 +21,7 @@ BASE = "/api/v1/inspect"
 _IDS = {
     "run": "The run id, percent-encoded; a plain `/` in it works too.",
     "worker": "The worker id, percent-encoded.",
+    "device": "The device: a node's name, or `unnamed` for turns that name none.",
 }
 _ERRORS = {
     "400": ("BadRequest", "A parameter is unknown or breaks a rule."),

@@ -6,7 +6,9 @@ from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from telemetry_app.api import described_fields as described
-from telemetry_app.api.serializers import AS_OF, RunCoverage
+from telemetry_app.api.serializers import AS_OF, SOURCES, Page, RunCoverage
+from telemetry_app.device_share import ACTIVITIES
+from telemetry_app.step_clock import PARTS
 
 
 class TimeParts(serializers.Serializer):
@@ -56,6 +58,43 @@ class StepTimeItem(serializers.Serializer):
     )
 
 
+class TimeTotals(serializers.Serializer):
+    """The sum over the steps of the answer."""
+
+    steps_count = described.count("Steps whose time is known.")
+    wall_seconds = described.seconds("Their wall time.")
+    parts = TimeParts(help_text="They add up to it.")
+    gpu_wait_by = GpuHolder(many=True, help_text="They add up to the part `gpu_wait`, longest first.")
+
+
+class TimeDifference(serializers.Serializer):
+    """By how much something took longer, and why."""
+
+    longer_seconds = described.seconds("How much longer; negative where it took less.")
+    part = described.word(PARTS, "The part that makes most of it, null where there is no difference.", allow_null=True)
+    longer_parts = TimeParts(help_text="By part; negative where one shrank.")
+    text = described.text("The same in words, with who held the GPU.")
+
+
+class SlowStep(TimeDifference):
+    """A step that took longer than is usual (the median) among the steps of the answer."""
+
+    step = described.count("Its number.")
+    wall_seconds = described.seconds("Its wall time.")
+
+
+class TimeComparison(TimeDifference):
+    """The mean step of one range against that of another."""
+
+    run_id = described.text("The run that was compared with.")
+    first_step = described.count("The first step that was compared with.")
+    last_step = described.count("The last one.")
+    steps_count = described.count("How many.")
+    compared_first_step = described.count("The first step of this answer that was compared.")
+    compared_last_step = described.count("The last one.")
+    compared_steps_count = described.count("How many.")
+
+
 @extend_schema_serializer(many=False)
 class RunTime(serializers.Serializer):
     """Where the time of a run's steps went, newest last."""
@@ -66,4 +105,67 @@ class RunTime(serializers.Serializer):
     next_before = described.optional_count("Send it as `before` for older steps; null where there are none.")
     as_of = described.instant(AS_OF)
     coverage = RunCoverage()
+    totals = TimeTotals()
+    slowest = SlowStep(many=True, help_text="At most 5, the slowest first.")
+    comparison = TimeComparison(
+        allow_null=True, help_text="With what `against` names; without it the newer half of the steps with the older."
+    )
     results = StepTimeItem(many=True)
+
+
+# --- Devices --------------------------------------------------------------------------------------------------
+class DevicesCoverage(serializers.Serializer):
+    """Which sources the turns of devices come from."""
+
+    live = described.switch("Whether Redis could be read.")
+    history = described.switch("Whether PostgreSQL could be read.")
+    source = described.word(SOURCES, "Where the turns came from.")  # type: ignore[assignment]
+    malformed_turns = described.count("Elements of the lists of turns that are no usable record.")
+    is_span_shortened = described.switch("Whether `since` is later than asked: more turns than are looked at.")
+
+
+class DeviceSpan(Page):
+    """A page over a span of time."""
+
+    since = described.instant("Where the span begins.")
+    until = described.instant("Where it ends: the first instant behind it.")
+    coverage = DevicesCoverage()
+
+
+class DeviceItem(serializers.Serializer):
+    """One device over the span: the four times add up to it."""
+
+    device = described.text("The node, or `unnamed` for turns that name none.")
+    turns_count = described.count("Turns that held it or waited for it.")
+    last_turn_at = described.instant("When the newest of them ended.")
+    workloads = described.texts("Whose turns they were.")
+    computing_seconds = described.seconds("How long ops of runs ran.")
+    switching_seconds = described.seconds("How long it woke, slept or synced weights.")
+    idle_while_waited_seconds = described.seconds("How long nothing ran though somebody waited for it.")
+    idle_seconds = described.seconds("The rest.")
+    overlap_seconds = described.seconds("How long more than one turn held it. No part of the sum.")
+
+
+class DevicesPage(DeviceSpan):
+    """A page of devices."""
+
+    results = DeviceItem(many=True, help_text="By name.")
+
+
+class DeviceTimeRow(serializers.Serializer):
+    """How long a device was in one state. The rows of one span add up to it."""
+
+    since = described.instant("Where the row's span begins: the whole, or a day.")
+    until = described.instant("Where it ends.")
+    activity = described.word(ACTIVITIES, "What the device did.")
+    run_id = described.optional_text("The run it computed for; null of other states and of ops that name none.")
+    seconds = described.number("How long; runs that compute at once share the time. In seconds.", allow_null=False)
+    share = described.number("Of the row's span, from 0 to 1.", allow_null=False)
+    neighbours_waited_seconds = described.seconds("How long others waited while turns for this run held the device.")
+
+
+class DeviceTimePage(DeviceSpan):
+    """A page of one device's time."""
+
+    device = described.text("The device.")
+    results = DeviceTimeRow(many=True, help_text="Oldest span first; within it runs by time, then the other states.")

@@ -11,6 +11,7 @@ from typing import Any
 from django.urls import path
 
 from telemetry_app.api import endpoint_descriptions  # noqa: F401  # attaches the schema's descriptions to the views
+from telemetry_app.api.devices import DeviceViewSet
 from telemetry_app.api.docs import SchemaView, docs_page
 from telemetry_app.api.events import all_events, run_events
 from telemetry_app.api.fleet import FleetView
@@ -51,6 +52,8 @@ urlpatterns = [
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),
+    path("devices", DeviceViewSet.as_view(_LIST), name="device-list"),
+    path("devices/<path:device>/time", DeviceViewSet.as_view({"get": "time"}, **TABLE), name="device-time"),
     path("fleet", FleetView.as_view(), name="fleet"),
     path("retention", RetentionView.as_view(), name="retention"),
     path("api/schema", SchemaView.as_view(), name="api-schema"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -22,9 +22,9 @@ from telemetry_app.inspection.sources import history
 from telemetry_app.inspection.turn_sources import new_turns, stored_turns_between
 from telemetry_app.instants import from_unix, rfc3339
 from telemetry_app.models import Execution, Run, RunState, Worker
+from telemetry_app.open_activity import turns_now
 from telemetry_app.open_requests import order_of
 from telemetry_app.readiness import check_all
-from telemetry_app.run_state import WorkerFact
 from workers_client import wire
 
 SPAN_SECONDS = 3_600.0  # failures and the GPU are looked at over so long
@@ -140,33 +140,9 @@ def _gpu(seen: FleetWorkers, clock: float) -> dict[str, Any]:
     is_capped = len(stored) > MOST_TURNS
     if is_capped:  # all turns are known from the end of the oldest one on
         start = max(start, min(turn.at for turn in stored))
-    turns = [*stored, *(live.records if live else ()), *_going_on(seen.workers, clock)]
+    turns = [*stored, *(live.records if live else ()), *turns_now(seen.workers, clock)]
     share = gpu_share(turns, start=start, end=max(clock, start))
     return {"since": rfc3339(start), "until": rfc3339(clock), "is_span_shortened": is_capped, **_share_fields(share)}
-
-
-def _going_on(workers: Iterable[WorkerFact], clock: float) -> list[wire.TurnRecord]:
-    """Return the turns that workers hold or wait for now, as if they ended now."""
-    found = []
-    for fact in workers:
-        turn, current = fact.record.turn, fact.record.current
-        if turn is None or fact.health not in (Health.ALIVE, Health.LATE):
-            continue
-        ops: tuple[wire.TurnOp, ...] = ()
-        if turn.started_at is not None and current is not None and current.started_at is not None:
-            ops = (wire.TurnOp(current.operation, current.started_at, clock, run_id=current.run_id),)
-        found.append(
-            wire.TurnRecord(
-                workload=turn.workload,
-                started_at=clock if turn.started_at is None else min(turn.started_at, clock),
-                at=clock,
-                worker=fact.record.worker,
-                node=fact.record.node,
-                requested_at=turn.requested_at,
-                ops=ops,
-            )
-        )
-    return found
 
 
 def _share_fields(share: GpuShare) -> dict[str, Any]:

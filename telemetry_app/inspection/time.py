@@ -24,9 +24,18 @@ from telemetry_app.step_clock import StepTime
 from telemetry_app.step_numbers import number_steps
 from telemetry_app.step_time_rows import time_of
 from telemetry_app.stored_activity import StoredWorkers
+from telemetry_app.time_comparison import Difference, compared, slowest, totals
 from workers_client import wire
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """The steps that those of an answer are compared with: as many, of a run (None: its own), below `before`."""
+
+    run_id: str | None = None
+    before: int | None = None
 
 
 @dataclass(slots=True)
@@ -38,6 +47,7 @@ class TimeAnswer:
     results: list[dict[str, Any]]
     next_before: int | None
     coverage: dict[str, Any]
+    times: list[StepTime]
 
 
 def run_time(run_id: str, *, last: int = DEFAULT_LAST, before: int | None = None, now: float) -> TimeAnswer:
@@ -59,7 +69,46 @@ def run_time(run_id: str, *, last: int = DEFAULT_LAST, before: int | None = None
         results=results,
         next_before=results[0]["step"] if results and results[0]["step"] > 0 else None,
         coverage=listed.coverage,
+        times=[time for time in times if results and time.window.step >= results[0]["step"]],
     )
+
+
+def comparison(answer: TimeAnswer, against: Against, *, last: int, now: float) -> dict[str, Any] | None:
+    """Compare an answer's completed steps: with others, or where none are named, their newer half with the older.
+
+    None where there is nothing to compare.
+
+    Raises:
+        InvalidQueryError, NotFoundError, LiveDataUnavailableError, HistoryUnavailableError: see `run_time`.
+    """
+    own = [time for time in answer.times if time.window.completed]
+    run_id = answer.run_id
+    if against == Against():
+        others, own = own[: len(own) // 2], own[len(own) // 2 :]
+    else:
+        other = run_time(against.run_id or run_id, last=last, before=against.before, now=now)
+        run_id, others = other.run_id, [time for time in other.times if time.window.completed]
+    if not own or not others:
+        return None
+    what, with_what = _range_words(own), _range_words(others)
+    if run_id != answer.run_id:
+        what, with_what = f"{what} of {answer.run_id}", f"{with_what} of {run_id}"
+    newer, older = totals(own), totals(others)
+    return {
+        "run_id": run_id,
+        "first_step": others[0].window.step,
+        "last_step": others[-1].window.step,
+        "steps_count": older.count,
+        "compared_first_step": own[0].window.step,
+        "compared_last_step": own[-1].window.step,
+        "compared_steps_count": newer.count,
+        **difference_fields(compared(newer, older, what=what, with_what=with_what)),
+    }
+
+
+def _range_words(times: Sequence[StepTime]) -> str:
+    first, last = times[0].window.step, times[-1].window.step
+    return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
 def _results(listed: StepsAnswer, times: Sequence[StepTime]) -> list[dict[str, Any]]:
@@ -235,3 +284,32 @@ def holder_fields(waited: dict[Use | None, int]) -> list[dict[str, Any]]:
         }
         for use, length in ordered
     ]
+
+
+def totals_fields(times: Sequence[StepTime]) -> dict[str, Any]:
+    """Return the sum over the steps shown."""
+    found = totals(times)
+    return {
+        "steps_count": found.count,
+        "wall_seconds": seconds(found.wall),
+        "parts": {part: seconds(length) for part, length in found.parts.items()},
+        "gpu_wait_by": holder_fields(found.gpu_wait_by),
+    }
+
+
+def slowest_fields(times: Sequence[StepTime]) -> list[dict[str, Any]]:
+    """Return the steps that took longest beyond what is usual among those shown."""
+    return [
+        {"step": time.window.step, "wall_seconds": seconds(time.wall), **difference_fields(difference)}
+        for time, difference in slowest(times)
+    ]
+
+
+def difference_fields(difference: Difference) -> dict[str, Any]:
+    """Return by how much something took longer, and why."""
+    return {
+        "longer_seconds": seconds(difference.wall),
+        "part": difference.part,
+        "longer_parts": {part: seconds(difference.parts[part]) for part in step_clock.PARTS},
+        "text": difference.text,
+    }
