@@ -14,10 +14,11 @@ from statistics import median
 from telemetry_app.expectations import STUCK_FLOOR_SECONDS, limit_seconds
 from telemetry_app.rates import percentile_95
 from telemetry_app.run_facts import RunFacts, WorkerFact, own_workers
-from telemetry_app.run_state import Evidence, waiting_since
+from telemetry_app.run_state import Evidence, waiting_count, waiting_since
 from workers_client import wire
 
 STEADY_OPS = 5  # newest ops whose metric has to say the same: one zero is chance
+GRADIENT = "grad"
 VANISHED = 1e-8  # a gradient norm of a network that learns is never so small
 VANISHED_SHARE = 1e-4  # … nor is it so small a part of what this run's own was
 TWICE_SECONDS = 3_600.0  # a request that ran twice longer ago is history
@@ -98,10 +99,9 @@ def _answered_not_delivered(facts: RunFacts) -> Iterator[Finding]:
 
 def _enqueued_beside_idle_worker(facts: RunFacts) -> Iterator[Finding]:
     """Requests that nobody pops though a worker of the run is alive and has nothing to do."""
-    ledger, since = facts.ledger, waiting_since(facts)
-    count = ledger.enqueued - max(ledger.popped, ledger.answered, ledger.delivered)
+    count, since = waiting_count(facts), waiting_since(facts)
     idle = [worker for worker in own_workers(facts) if _is_idle(worker)]
-    if count <= 0 or since is None or not idle:
+    if not count or since is None or not idle:
         return
     longest = min(idle, key=_idle_since)
     both_since = max(since, _idle_since(longest))
@@ -139,7 +139,7 @@ def _gradient_vanished(facts: RunFacts) -> Iterator[Finding]:
         usual = median(before) if len(before) >= STEADY_OPS else 0.0
         return abs(value) <= max(VANISHED, VANISHED_SHARE * usual)
 
-    for records, name in _steady(facts, "grad", is_vanished):
+    for records, name in _steady(facts, GRADIENT, is_vanished):
         value = records[-1].metrics[name]
         text = f"{name} of the newest {len(records)} {records[0].operation} is {value:.3g}: the gradient vanished"
         yield _of_metric(Code.GRADIENT_VANISHED, text, records)
@@ -155,17 +155,32 @@ _RULES = (
 def _steady(
     facts: RunFacts, word: str, holds: Callable[[float, list[float]], bool]
 ) -> Iterator[tuple[list[wire.OpRecord], str]]:
-    """Yield the newest ops of one name that all have a metric for which something holds; `before` is what it was."""
-    by_metric: dict[tuple[str, str], list[wire.OpRecord]] = {}
+    """Yield the newest ops of one name of which something holds for all metrics with a word; `before` is what one was.
+
+    For all: a part of a loss that is switched off is 0.0 for good (`kl_loss`), as is the count of clipped gradients.
+    """
+    by_operation: dict[str, list[wire.OpRecord]] = {}
     for record in sorted(facts.operations, key=lambda record: record.at):
-        for name in record.metrics:
-            if word in name.lower() and record.status == wire.Status.SUCCEEDED.value and not record.nonfinite:
-                by_metric.setdefault((record.operation, name), []).append(record)
-    for (_, name), records in sorted(by_metric.items()):
-        newest = records[-STEADY_OPS:]
-        before = [abs(record.metrics[name]) for record in records[:-STEADY_OPS]]
-        if len(newest) == STEADY_OPS and all(holds(record.metrics[name], before) for record in newest):
-            yield newest, name
+        if record.status == wire.Status.SUCCEEDED.value and not record.nonfinite and _named(record, word):
+            by_operation.setdefault(record.operation, []).append(record)
+    for _, records in sorted(by_operation.items()):
+        newest, earlier = records[-STEADY_OPS:], records[:-STEADY_OPS]
+        names = sorted({name for record in newest for name in _named(record, word)})
+        if len(newest) == STEADY_OPS and all(_holds_of(name, newest, earlier, holds) for name in names):
+            yield newest, names[0]
+
+
+def _named(record: wire.OpRecord, word: str) -> list[str]:
+    names = [name for name in record.metrics if word in name.lower()]
+    norms = [name for name in names if "norm" in name.lower()] if word == GRADIENT else []
+    return norms or names  # a loss scale (`grad_scale`) says nothing of the gradient
+
+
+def _holds_of(
+    name: str, newest: list[wire.OpRecord], earlier: list[wire.OpRecord], holds: Callable[[float, list[float]], bool]
+) -> bool:
+    before = [abs(record.metrics[name]) for record in earlier if name in record.metrics]
+    return all(name in record.metrics and holds(record.metrics[name], before) for record in newest)
 
 
 def _of_metric(code: Code, text: str, records: list[wire.OpRecord]) -> Finding:

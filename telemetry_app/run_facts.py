@@ -140,15 +140,29 @@ def is_open(facts: RunFacts) -> bool:
     lost = {worker.name for worker in facts.workers if is_outlived(facts, worker)}
     orphans = sum(work.count for worker, work in held_work(facts) if worker.name in lost and worker.is_in_ledger)
     others = any(not worker.is_api_server and worker.name not in lost for worker, _ in held_work(facts))
-    return facts.ledger.outstanding_count > orphans or others
+    return (facts.ledger.outstanding_count > orphans and not is_forgotten(facts)) or others
+
+
+def is_forgotten(facts: RunFacts) -> bool:
+    """Return whether what the ledger still counts as open is of the past: no client waits for any of it.
+
+    A living API server of the run lists whatever a client waits for; where none lists anything and the newest request
+    was answered, the rest was orphaned so long ago that nobody remembers who held it.
+    """
+    servers = [worker for worker in own_workers(facts) if worker.is_api_server and worker.is_living]
+    ledger = facts.ledger
+    if not servers or ledger.last_enqueued_at is None or ledger.last_answered_at is None:
+        return False
+    is_listed = any(work.run_id == facts.run_id for server in servers for work in server.record.outstanding)
+    return not is_listed and ledger.last_answered_at >= ledger.last_enqueued_at
 
 
 def is_outlived(facts: RunFacts, worker: WorkerFact) -> bool:
-    """Return whether a worker was lost, and another has done the same work of the run since: the run went on.
+    """Return whether a worker is gone, and another has done the same work of the run since: the run went on.
 
     What it held stays orphaned in the lists of requests; the run does not wait for it.
     """
-    if worker.health is not Health.LOST:
+    if worker.health not in GONE:
         return False
     if not worker.is_in_ledger:
         return facts.last_sample_at is not None and facts.last_sample_at > worker.heard_at

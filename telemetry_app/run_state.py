@@ -37,6 +37,7 @@ from telemetry_app.run_facts import (
 )
 from telemetry_app.run_facts import (
     held_work,
+    is_forgotten,
     is_held_by_the_living,
     is_open,
     is_outlived,
@@ -47,6 +48,7 @@ from telemetry_app.run_facts import (
     why_ended,
 )
 from workers_client import wire
+from workers_client.wire_worker import OutstandingWork
 
 PROGRESS_FLOOR_SECONDS = 30.0  # a finish so recent is progress whatever the run's pace
 IDLE_SECONDS = 900.0
@@ -146,7 +148,7 @@ def _stuck(facts: RunFacts) -> Iterator[Condition]:
         if worker.is_api_server and popped.issuperset(work.request_ids) and work.request_ids:
             continue  # told by who popped them
         late = overdue(facts, worker, work)
-        if late is None:
+        if late is None or _is_left_behind(facts, worker, work, late.since):
             continue
         what = work.operation if late.what == work.operation else f"{work.operation}, behind {late.what},"
         text = (
@@ -156,12 +158,29 @@ def _stuck(facts: RunFacts) -> Iterator[Condition]:
         yield Condition("stuck", late.since, (fact,))
 
 
+def _is_left_behind(facts: RunFacts, server: WorkerFact, work: OutstandingWork, overdue_at: float) -> bool:
+    """Return whether the client went on after what an API server lists was overdue, and was answered since.
+
+    What is answered and never fetched stays in that list, as do requests of a trainer that is gone: the run waits for
+    neither, and both are told elsewhere.
+    """
+    if not server.is_api_server or work.operation == wire.SAMPLE:
+        return False
+    return any(record.enqueued_at is not None and record.enqueued_at > overdue_at for record in facts.operations)
+
+
 def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
     """Requests that the ledger counts and no worker that lives lists: popped by one that is gone."""
     newest = facts.last_activity_at
-    lost = [work for worker, work in held_work(facts) if worker.health is Health.LOST and not worker.is_api_server]
-    count = facts.ledger.outstanding_count - sum(work.count for work in lost)  # those are told as lost
-    unheld = count > 0 and not is_held_by_the_living(facts)
+    told = [  # as lost, or left behind by the run
+        work
+        for worker, work in held_work(facts)
+        if worker.is_in_ledger
+        and not worker.is_api_server
+        and (worker.health is Health.LOST or is_outlived(facts, worker))
+    ]
+    count = facts.ledger.outstanding_count - sum(work.count for work in told)
+    unheld = count > 0 and not is_held_by_the_living(facts) and not is_forgotten(facts)
     if unheld and newest is not None and facts.now - newest > STUCK_FLOOR_SECONDS:
         text = f"{count} requests are unanswered and no worker holds them"
         yield Condition("stuck", newest, (Evidence(text),))
@@ -202,10 +221,8 @@ def _waiting_for_gpu(facts: RunFacts) -> Iterator[Condition]:
 
 def _queued(facts: RunFacts) -> Iterator[Condition]:
     """Requests that nobody popped, and that are older than the counts of two processes can be apart."""
-    ledger = facts.ledger
-    waiting = ledger.enqueued - max(ledger.popped, ledger.answered, ledger.delivered)
-    since = waiting_since(facts)
-    if waiting <= 0 or since is None or facts.now - since <= COUNT_SKEW_SECONDS:
+    waiting, since = waiting_count(facts), waiting_since(facts)
+    if not waiting or since is None or facts.now - since <= COUNT_SKEW_SECONDS:
         return
     busy = [worker for worker in own_workers(facts) if worker.record.current and worker.health is Health.ALIVE]
     waits = [worker for worker in own_workers(facts) if worker.waits_for_turn and worker.is_living]
@@ -225,16 +242,29 @@ def _queued(facts: RunFacts) -> Iterator[Condition]:
 def waiting_since(facts: RunFacts) -> float | None:
     """Return since when the oldest request waits, as the API servers that live say, else when the newest was enqueued.
 
-    Requests of an API server that is gone wait for nobody: they stay in the ledger, and are no queue.
+    Servers also list what was popped, and what was answered and not fetched: where they list more than wait, their
+    oldest may be one of those, and only the newest is known to wait. Requests of an API server that is gone wait for
+    nobody: they stay in the ledger, and are no queue.
     """
     servers = [worker for worker in own_workers(facts) if worker.is_api_server]
     held = [
-        server.on_redis_clock(work.oldest_at)
+        (server.on_redis_clock(work.oldest_at), work.count)
         for server in servers
         for work in server.record.outstanding
-        if server.is_living and work.run_id == facts.run_id and work.oldest_at
+        if server.is_living and work.run_id == facts.run_id and work.oldest_at and work.operation != wire.SAMPLE
     ]
-    return min(held, default=None if servers else facts.ledger.last_enqueued_at)
+    newest = facts.ledger.last_enqueued_at
+    if not held:
+        return None if servers else newest
+    oldest = min(at for at, _ in held)
+    is_longer = sum(count for _, count in held) > waiting_count(facts)
+    return max(oldest, newest) if is_longer and newest is not None else oldest
+
+
+def waiting_count(facts: RunFacts) -> int:
+    """Return how many requests the ledger says nobody popped."""
+    ledger = facts.ledger
+    return max(0, ledger.enqueued - max(ledger.popped, ledger.answered, ledger.delivered))
 
 
 def _sampling(facts: RunFacts) -> Iterator[Condition]:
@@ -264,7 +294,7 @@ def _waiting_for_client(facts: RunFacts) -> Iterator[Condition]:
         return
     text = f"all {facts.ledger.answered} requests are answered"
     if facts.ledger.outstanding_count:
-        text = "all requests are answered but those that a lost worker held, since which the run went on"
+        text = "all requests are answered but those of a worker that is gone, since which the run went on"
     yield Condition("waiting_for_client", last_finish_at(facts) or newest, (Evidence(text),))
 
 
