@@ -17,7 +17,7 @@ from django_redis import get_redis_connection
 
 from telemetry_app import kept_records
 from telemetry_app.exceptions import LiveDataUnavailableError
-from telemetry_app.wrong_clocks import by_neighbours, is_ahead
+from telemetry_app.wrong_clocks import by_receipt_time, is_ahead
 from workers_client import wire
 from workers_client import wire_values as values
 from workers_client.exceptions import MalformedRecordError
@@ -325,8 +325,8 @@ def _checked(elements: Any, parse: Callable[[bytes], R], length: Any, now: float
             continue
         unique.setdefault(record.identity, record)  # the first stays: a record resent never changes what was said
     records: list[R] = list(unique.values())
-    if any(is_ahead(record.at, now) for record in records):
-        records = by_neighbours(records, now)
+    if any(is_ahead(record.at, now) for record in records):  # of a wrong clock: told as if they were received now
+        records, _ = by_receipt_time(records, now)
     return Checked(records, malformed_count, length if isinstance(length, int) else len(elements))
 
 

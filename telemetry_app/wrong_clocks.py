@@ -41,23 +41,6 @@ def by_receipt_time(records: Sequence[R], received_at: float) -> tuple[list[R], 
     return told, reported
 
 
-def by_neighbours(records: Sequence[R], now: float) -> list[R]:
-    """Return the records of a list, those of a wrong clock as if they had ended with the one before them.
-
-    When they were received is not known, but workers append to lists: so it is told alike at each reading. The first of
-    all ends with the first whose clock may be right, and where there is none, they end `now`.
-    """
-    at = next((record.at for record in records if is_plausible(record.at, now)), now)
-    told: list[R] = []
-    for record in records:
-        if is_plausible(record.at, now):
-            at = record.at
-            told.append(record)
-        else:
-            told.append(_received(record, at))
-    return told
-
-
 def _received(record: R, received_at: float) -> R:
     shift = received_at - record.at
     moved: dict[str, float | None] = {
