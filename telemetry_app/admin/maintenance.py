@@ -73,6 +73,7 @@ class ExecutionAdmin(ReadOnlyAdmin):
     list_filter = ("task", PolicyFilter, OutcomeFilter)
     list_before_template = "telemetry_app/executions_before.html"
     ordering = ("-started_at", "-id")
+    empty_help = "The first snapshot comes within seconds of a Celery worker and beat."
 
     @display(description="Outcome")
     def shown_outcome(self, execution: Execution) -> SafeString:

@@ -52,6 +52,7 @@ class WorkerAdmin(PageAdmin):
     search_help_text = "Any part of a worker's id, pod, node or host"
     ordering = ("-last_heartbeat_at", "worker")
     page_template = "telemetry_app/worker.html"
+    empty_help = "A worker shows with the first thing it records, within seconds."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Worker]:
         """All workers, with their health now."""

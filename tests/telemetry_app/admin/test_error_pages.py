@@ -1,0 +1,36 @@
+"""What stands in place of a page: that there is none, that it is not allowed, that it can't be made."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_page_of_a_run_that_is_not_there_names_it(admin_client: Client, redis_client: redis.Redis) -> None:
+    answer = admin_client.get("/admin/telemetry_app/run/_3Cb_3Enobody/change/")
+    assert answer.status_code == 404
+    shown = answer.content.decode()
+    assert "There is no run" in shown
+    assert "&lt;b&gt;nobody" in shown
+
+
+def test_who_may_not_see_a_page_is_told_so(client: Client) -> None:
+    client.force_login(get_user_model().objects.create_user("nobody-yet", is_staff=True))
+    answer = client.get("/admin/telemetry_app/execution/upkeep/")
+    assert answer.status_code == 403
+    assert "Your user may not do this" in answer.content.decode()
+
+
+def test_a_page_that_fails_says_where_to_look(
+    client: Client, monkeypatch: pytest.MonkeyPatch, admin_user: object
+) -> None:
+    client.force_login(get_user_model().objects.get())
+    client.raise_request_exception = False
+    monkeypatch.setattr("telemetry_app.admin.upkeep.policy_lines", lambda now: 1 / 0)
+    answer = client.get("/admin/telemetry_app/execution/upkeep/")
+    assert answer.status_code == 500
+    assert "/readyz" in answer.content.decode()
