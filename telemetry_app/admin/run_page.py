@@ -16,6 +16,7 @@ from telemetry_app.inspection.requests import run_requests
 from telemetry_app.inspection.runs import detail_fields
 from telemetry_app.inspection.sources import or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.steps import answer_steps, step_fields
+from telemetry_app.inspection.verdict import run_verdict
 from telemetry_app.readers import read_workers
 
 SHOWN_STEPS = 20
@@ -49,6 +50,7 @@ def run_page(run_id: str) -> dict[str, Any]:
         "described": sources.row,
         "describe_url": _page_of(sources.run_id, "describe/") if sources.row else None,
         **_open_requests(sources.run_id, now),
+        "verdict": _verdict(sources.run_id, now),
         "plot_base": _page_of(sources.run_id),
         "compare_url": compare_url([sources.run_id]),
     }
@@ -65,6 +67,14 @@ def _open_requests(run_id: str, now: float) -> dict[str, Any]:
     except (LiveDataUnavailableError, HistoryUnavailableError, NotFoundError) as error:
         return {"requests_unknown": str(error)}
     return {"requests": page.results, "requests_total": page.total_matching}
+
+
+def _verdict(run_id: str, now: float) -> dict[str, Any] | None:
+    """Return the verdict; None where it can't be told any more, and the state from sources read before stands."""
+    try:
+        return run_verdict(run_id, now=now)
+    except (LiveDataUnavailableError, HistoryUnavailableError, NotFoundError):
+        return None
 
 
 def _step_row(step: dict[str, Any]) -> dict[str, Any]:

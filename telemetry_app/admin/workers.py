@@ -1,4 +1,4 @@
-"""Workers: the list with their health, and the page of one."""
+"""Workers: the list with their health."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
+from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from telemetry_app.admin.read_only import PageAdmin
-from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
+from telemetry_app.admin.worker_page import worker_page, worker_plot_urls
 from telemetry_app.health import Health
-from telemetry_app.inspection.workers import event_fields, known_worker, worker_detail_fields, worker_events
 from telemetry_app.models import Worker
 from telemetry_app.templatetags.telemetry import ago, badge, figure, short
-
-SHOWN_EVENTS = 50
 
 
 class HealthFilter(admin.SimpleListFilter):
@@ -92,22 +90,8 @@ class WorkerAdmin(PageAdmin):
 
     def page_context(self, key: str) -> dict[str, Any]:
         """Return what the page shows."""
-        return _worker_page(key)
+        return worker_page(key)
 
-
-def _worker_page(worker: str) -> dict[str, Any]:
-    now = timezone.now().timestamp()
-    try:
-        fields = worker_detail_fields(known_worker(worker, now=now))
-        events = worker_events(worker, None, SHOWN_EVENTS, now=now)
-    except NotFoundError as error:
-        raise Http404(str(error)) from error
-    except (LiveDataUnavailableError, HistoryUnavailableError) as error:
-        return {"outage": str(error)}
-    named = ("host", "pid", "node", "pod", "pod_uid", "parent", "interval_seconds")
-    return {
-        "worker": fields,
-        "process": {name: fields[name] for name in named if fields[name] is not None},
-        "events": [event_fields(event) for event in events.events],
-        "events_total": events.total_matching,
-    }
+    def get_urls(self) -> list[URLPattern]:
+        """The pages, and what the plots of one read."""
+        return [*worker_plot_urls(), *super().get_urls()]

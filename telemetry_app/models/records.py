@@ -144,6 +144,8 @@ class Turn(models.Model):
             models.Index(fields=["workload", "-at", "-id"], name="turn_by_workload"),
             # the turns of a stretch of time, whatever the workload: who held a device while a run waited
             models.Index(fields=["at"], name="turn_by_time"),
+            # the turns of a worker, newest first
+            models.Index(fields=["worker", "-at", "-id"], name="turn_by_worker"),
             # the turns in which a run's ops ran
             GinIndex(fields=["runs"], name="turn_by_run"),
             # whether a record of a wrong clock is stored already

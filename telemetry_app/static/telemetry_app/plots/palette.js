@@ -45,6 +45,11 @@ export function unknownFill() {
   return pattern(ink().soft, "rising", ink().line);
 }
 
+// Nobody was there.
+export function missingFill() {
+  return pattern(ink().bad, "upright");
+}
+
 export function waitFill() {
   return pattern(isDark() ? "#854d0e" : "#fde68a", "falling", ink().wait);
 }

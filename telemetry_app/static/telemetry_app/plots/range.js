@@ -5,7 +5,9 @@ import { readAddress, writeAddress } from "./address.js";
 const LEAST_SECONDS = 0.05;
 
 export class Range {
-  constructor() {
+  // `byTime`: of a page that has no steps.
+  constructor({ byTime = false } = {}) {
+    this.byTime = byTime;
     this.listeners = [];
     this.known = []; // points of step times, oldest first: which step was at which time
     this.overview = []; // the same of the whole run

@@ -1,11 +1,10 @@
-// Step time as stacked bars: the time in each op, and what is left of the step's wall time.
+// Step time as stacked bars: by op, or by the parts of the step clock (`step_parts.js`).
 import { axis, Plot } from "./plot.js";
 import { duration, instant, number, shortened, steps, unixSeconds } from "./format.js";
-import { fill, idleFill, ink, swatch } from "./palette.js";
+import { ink, swatch } from "./palette.js";
 import { legendOf } from "./legend.js";
+import { heightOf, partsByClock, partsByOp, waitsByPoint } from "./step_parts.js";
 import { tableOnDemand } from "./table.js";
-
-const REST = "not in an op";
 
 export class StepTimePlot {
   constructor(figure, stepAxis) {
@@ -13,24 +12,26 @@ export class StepTimePlot {
     this.renewTable = tableOnDemand(figure, () => this.table());
   }
 
-  show(answer, [from, to]) {
+  // `clock`: the API's steps with where their time went; null to split by op.
+  show(answer, [from, to], clock) {
     const points = (this.points = answer.results);
-    this.parts = partsOf(points, answer.operations);
+    this.parts = clock ? partsByClock(points, clock) : partsByOp(points, answer.operations);
+    this.waits = clock ? waitsByPoint(points, clock) : null;
     if (!points.length) {
       this.plot.say("No op of these steps is kept.", { isOnly: true });
       return;
     }
-    const tops = points.map((point, index) => Math.max(sum(this.parts, index), point.wall_max_seconds ?? 0));
-    const queues = points.map((point) => longestQueue(point));
+    const tops = points.map((point, index) => Math.max(heightOf(this.parts, index), point.wall_max_seconds ?? 0));
+    const queues = points.map((point) => (clock ? null : longestQueue(point)));
     this.plot.show({
-      shape: answer.operations.join("\n"),
+      shape: `${Boolean(clock)} ${this.parts.length}`,
       data: [points.map((point) => (point.step + point.last_step) / 2), tops, queues],
       scaleX: [from - 0.5, to + 0.5],
       options: () => this.options(),
       describe: (index) => this.describe(index),
       legend: () => legendOf([
-        ...this.parts.map(({ name }, index) => [shortened(name, 30), { fill: this.fillOf(index) }]),
-        ["longest queue before an op", { stroke: ink().text, dash: [3, 3] }],
+        ...this.parts.map((part) => [shortened(part.name, 30), { fill: part.fill() }]),
+        ...(clock ? [] : [["longest queue before an op", { stroke: ink().text, dash: [3, 3] }]]),
         ["slowest step of a bar", { stroke: ink().mark }],
       ]),
     });
@@ -53,10 +54,6 @@ export class StepTimePlot {
     };
   }
 
-  fillOf(index) {
-    return this.parts[index].name === REST ? idleFill() : fill(index);
-  }
-
   drawBars(chart) {
     const { ctx } = chart;
     ctx.save();
@@ -71,9 +68,9 @@ export class StepTimePlot {
       const room = right - left > 6 ? Math.min(2, (right - left) * 0.15) : 0;
       const width = Math.max(1, right - left - room);
       let base = 0;
-      this.parts.forEach((part, number_) => {
+      this.parts.forEach((part) => {
         const [low, high] = [chart.valToPos(base, "y", true), chart.valToPos(base + part.values[index], "y", true)];
-        ctx.fillStyle = this.fillOf(number_);
+        ctx.fillStyle = part.fill();
         if (low > high) ctx.fillRect(left + room / 2, high, width, Math.min(low, zero) - high);
         base += part.values[index];
       });
@@ -90,10 +87,13 @@ export class StepTimePlot {
     const point = this.points[index];
     if (!point) return null;
     const rows = this.parts
-      .map((part, number_) => [part.name, duration(part.values[index]), swatch({ fill: this.fillOf(number_) })])
+      .map((part) => [part.name, duration(part.values[index]), swatch({ fill: part.fill() })])
       .filter(([, value]) => value !== "0 s")
       .reverse();
-    for (const [name, times] of Object.entries(point.operations)) {
+    for (const [text, runId, seconds] of this.waits?.[index].slice(0, 4) ?? []) {
+      rows.push([`waited for ${shortened(text, 40)}`, runId ? `${duration(seconds)}, ${shortened(runId, 24)}` : duration(seconds)]);
+    }
+    for (const [name, times] of this.waits ? [] : Object.entries(point.operations)) {
       if (times.queue_seconds > 0) rows.push([`queue before ${shortened(name, 24)}`, `${duration(times.queue_seconds)} an op`]);
     }
     if (failuresOf(point)) rows.push(["▲ failed ops", number(failuresOf(point))]);
@@ -120,22 +120,6 @@ function titleOf(point) {
   const isOpen = point.open_count ? ", still open" : "";
   if (point.steps_count === 1) return `${steps(point.step, point.step)}${isOpen}`;
   return `${steps(point.step, point.last_step)}, ${number(point.steps_count)} of them${isOpen}`;
-}
-
-// What a bar is made of, from the ground up: each op, most time first, then what is left of the wall time.
-function partsOf(points, operations) {
-  const parts = operations.map((name) => ({ name, values: points.map((point) => point.operations[name]?.seconds ?? 0) }));
-  parts.sort((one, other) => total(other.values) - total(one.values));
-  const rest = points.map((point, index) => Math.max(0, (point.wall_seconds ?? 0) - sum(parts, index)));
-  return total(rest) > 0 ? [...parts, { name: REST, values: rest }] : parts;
-}
-
-function sum(parts, index) {
-  return parts.reduce((all, part) => all + part.values[index], 0);
-}
-
-function total(values) {
-  return values.reduce((all, value) => all + value, 0);
 }
 
 function longestQueue(point) {

@@ -1,0 +1,24 @@
+// Whether step time is split by op or by where it went: two buttons, and a word in the page's address.
+import { readAddress, writeAddress } from "./address.js";
+
+export const MOST_CLOCK_STEPS = 500; // the step clock reads every record of a step
+
+export class SplitChoice {
+  constructor(element, changed) {
+    this.buttons = [...element.querySelectorAll("[data-split]")];
+    this.word = readAddress().get("split") === "op" ? "op" : "clock";
+    for (const button of this.buttons) {
+      button.addEventListener("click", () => {
+        this.word = button.dataset.split;
+        writeAddress({ split: this.word === "op" ? "op" : null });
+        this.tell();
+        changed();
+      });
+    }
+    this.tell();
+  }
+
+  tell() {
+    for (const button of this.buttons) button.setAttribute("aria-pressed", String(button.dataset.split === this.word));
+  }
+}

@@ -1,0 +1,65 @@
+// The page of one worker: what it did over time.
+import { Range } from "./range.js";
+import { Toolbar } from "./toolbar.js";
+import { LanesPlot } from "./lanes.js";
+import { timeAxis } from "./axes.js";
+import { withQuery } from "./address.js";
+import { Latest, read } from "./source.js";
+import { keepFresh } from "./freshness.js";
+import { unixSeconds } from "./format.js";
+import { lanesOfWorker, legendOfWorker } from "./worker_lanes.js";
+
+const SETTLE_MILLISECONDS = 180;
+const page = document.getElementById("worker-plots");
+const { worker, base } = page.dataset;
+const api = `/api/v1/inspect/workers/${encodeURIComponent(worker)}`;
+const range = new Range({ byTime: true });
+const toolbar = new Toolbar(page.querySelector(".p-toolbar"), range);
+const lanes = new LanesPlot(page.querySelector('[data-plot="worker"]'), timeAxis(range));
+const latest = new Latest();
+
+async function load() {
+  try {
+    const found = await latest.run(readAll);
+    if (found) show(found);
+  } catch (error) {
+    lanes.plot.say(error.message, { isBad: true });
+  }
+}
+
+async function readAll(signal) {
+  const facts = await read(api, signal);
+  const started = unixSeconds(facts.started_at) ?? unixSeconds(facts.last_heartbeat_at) - 60;
+  const isGone = ["exited", "lost"].includes(facts.health);
+  const ended = unixSeconds(isGone ? facts.exited_at ?? facts.last_heartbeat_at : facts.as_of);
+  range.timeBounds = [started, Math.max(started + 1, ended + (isGone ? (ended - started) * 0.05 + 1 : 0))];
+  const [since, until] = range.times ?? range.timeBounds;
+  const query = { since: new Date(since * 1e3).toISOString(), until: new Date(until * 1e3 + 1e3).toISOString() };
+  const [turns, events] = await Promise.all([
+    read(withQuery(`${base}turns`, query), signal),
+    read(`${api}/events?page_size=500`, signal).catch((error) => {
+      if (error.name === "AbortError") throw error;
+      return null; // events are in PostgreSQL alone
+    }),
+  ]);
+  return { facts, turns, events, times: [since, until] };
+}
+
+function show({ facts, turns, events, times }) {
+  const shown = lanesOfWorker(facts, turns, events?.results ?? null, range.timeBounds, times);
+  lanes.show(shown, times, () => legendOfWorker(shown));
+  const sentences = [];
+  if (turns.is_cut) sentences.push("Only the newest 1 000 turns are drawn: zoom in for the others.");
+  if (!turns.live) sentences.push("Redis can't be read: turns since the newest snapshot are missing.");
+  if (!turns.history || !events) sentences.push("PostgreSQL can't be read: what is older than Redis keeps is missing.");
+  lanes.plot.say(sentences.join(" "));
+  toolbar.tell();
+}
+
+let settle = null;
+range.listen(() => {
+  lanes.plot.preview(range.times ?? range.timeBounds);
+  clearTimeout(settle);
+  settle = setTimeout(load, SETTLE_MILLISECONDS);
+});
+keepFresh(null, load);
