@@ -146,6 +146,16 @@ def figure(value: Any) -> str:
 
 
 @register.filter
+def told(value: Any) -> str:
+    """Write a value that a worker tells of itself: counts by kind on a line, those of 0 left out."""
+    if isinstance(value, dict):
+        return ", ".join(f"{words(kind)} {told(count)}" for kind, count in value.items() if count) or "none"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return figure(value)
+    return "–" if value is None else str(value)
+
+
+@register.filter
 def short(text: Any, length: int = 40) -> SafeString:
     """Write a long id with its middle left out, whole on hover."""
     words = str(text or "")

@@ -11,7 +11,7 @@ import redis
 from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.support.records import RecordWriter, op, turn
+from tests.support.records import WORKER, RecordWriter, op, turn, worker
 from workers_client.wire import FORWARD_BACKWARD, OPTIM_STEP
 from workers_client.wire_records import TurnOp
 
@@ -44,7 +44,7 @@ def put_run(writer: RecordWriter, run_id: str, start: float) -> None:
     begins = start + (1.0 if run_id == "run-a" else 0.0)
     turns = [
         turn(at=begins + 2 * n + 1, workload=f"trainer-of-{run_id[:5]}", requested_at=begins + 2 * n - 0.9,
-             started_at=begins + 2 * n,
+             started_at=begins + 2 * n, worker=WORKER if run_id == "run-a" else "another",
              ops=(TurnOp(run_id=run_id, name=FORWARD_BACKWARD, start=begins + 2 * n, end=begins + 2 * n + 1),))
         for n in range(STEPS)
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def test_arrow_keys_read_values_with_their_units(
     shown = figure(admin_page, "step-time")
     shown.locator(".p-box").focus()
     admin_page.keyboard.press("ArrowLeft")
-    expect(shown.locator(".p-tooltip")).to_contain_text("forward_backward")
+    expect(shown.locator(".p-tooltip")).to_contain_text("training")
     expect(shown.locator(".p-spoken")).to_contain_text(re.compile(r"step 59, wall time 2 s"))
 
 
@@ -172,3 +172,28 @@ def test_what_can_not_be_read_is_said_at_the_plot(
     page.goto(live_server.url + RUN_PAGE)
     expect(page.locator('[data-plot="gpu-turns"] .p-note')).to_have_text("Redis can't be read.", timeout=30_000)
     figure(page, "step-time")
+
+
+def test_a_run_leads_to_its_worker_and_what_that_did(
+    admin_page: Page, live_server: LiveServer, writer: RecordWriter
+) -> None:
+    now = time.time()
+    writer.workers(worker(at=now, started_at=now - 300, phase="running", phase_since=now - 5, outstanding=()))
+    admin_page.goto(live_server.url + RUN_PAGE)
+    admin_page.locator("#run-tables").get_by_role("link", name=re.compile("trainer-pod-7-1")).first.click()
+    shown = figure(admin_page, "worker")
+    expect(admin_page.locator(".t-title")).to_contain_text("trainer-pod-7-1")
+    shown.get_by_text("The same as a table").click()
+    expect(shown.get_by_role("row", name=re.compile("GPU turns · trainer-of-run-a Held"))).not_to_have_count(0)
+    expect(shown.get_by_role("row", name=re.compile("phase: running now running"))).to_be_visible()
+    expect(shown.get_by_role("row", name=re.compile("phase.*Not known"))).to_be_visible()
+
+
+def test_step_time_is_split_as_chosen(admin_page: Page, live_server: LiveServer, writer: RecordWriter) -> None:
+    admin_page.goto(live_server.url + RUN_PAGE)
+    legend = figure(admin_page, "step-time").locator(".p-legend")
+    expect(legend).to_contain_text("training")
+    admin_page.get_by_role("button", name="By op").click()
+    expect(legend).to_contain_text("forward_backward")
+    expect(admin_page).to_have_url(re.compile("split=op"))
+    expect(admin_page.get_by_role("button", name="By op")).to_have_attribute("aria-pressed", "true")

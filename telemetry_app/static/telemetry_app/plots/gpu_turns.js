@@ -6,8 +6,7 @@ import { pageOf, withQuery } from "./address.js";
 import { read } from "./source.js";
 
 const PAGE = 500;
-const PAGES = 2; // of the run itself: newest 1,000 turns
-const NEIGHBOURS = 3;
+const NEIGHBOURS = 2; // drawn beside it, those that it waited for longest
 
 export class GpuTurnsPlot {
   constructor(figure, timeAxis, runId) {
@@ -17,10 +16,10 @@ export class GpuTurnsPlot {
   }
 
   async load([since, until], signal) {
-    const own = await turnsOf(this.runId, since, until, PAGES, signal);
+    const own = await turnsOf(this.runId, since, until, signal);
     const neighbours = neighboursOf(own.results, own.current, this.runId).slice(0, NEIGHBOURS);
     const others = await Promise.all(
-      neighbours.map((runId) => turnsOf(runId, since, until, 1, signal).catch((error) => {
+      neighbours.map((runId) => turnsOf(runId, since, until, signal).catch((error) => {
         if (error.name === "AbortError") throw error;
         return null; // retention may have removed the run: its turns stay unknown
       })),
@@ -57,20 +56,15 @@ export class GpuTurnsPlot {
   }
 }
 
-async function turnsOf(runId, since, until, pages, signal) {
+// The newest turns of a run in a time.
+async function turnsOf(runId, since, until, signal) {
   const path = `/api/v1/inspect/runs/${encodeURIComponent(runId)}/turns`;
-  const found = { results: [], current: [], isCut: false };
-  let cursor = null;
-  for (let page = 0; page < pages; page += 1) {
-    const query = { since: new Date(since * 1e3).toISOString(), until: new Date(until * 1e3 + 1e3).toISOString(), page_size: PAGE, cursor };
-    const answer = await read(withQuery(path, query), signal);
-    found.results.push(...answer.results);
-    Object.assign(found, { current: answer.current, as_of: answer.as_of, total: answer.total_matching, isCapped: answer.is_total_capped, live: answer.coverage.live });
-    cursor = answer.next;
-    if (!cursor) break;
-  }
-  found.isCut = Boolean(cursor);
-  return found;
+  const query = { since: new Date(since * 1e3).toISOString(), until: new Date(until * 1e3 + 1e3).toISOString(), page_size: PAGE };
+  const answer = await read(withQuery(path, query), signal);
+  return {
+    ...answer, isCut: Boolean(answer.next), total: answer.total_matching, isCapped: answer.is_total_capped,
+    live: answer.coverage.live,
+  };
 }
 
 // The runs that were waited for, the one that took longest first.

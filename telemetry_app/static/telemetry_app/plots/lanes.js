@@ -39,7 +39,7 @@ export class LanesPlot {
       axes: [axis("", { size: 40, values: (_, ticks) => tickTexts(ticks), space: 90 }), { show: false, size: 12 }],
       scales: { y: { range: () => [0, 1] } },
       series: [{}, { points: { show: false } }],
-      padding: [0, 12, 0, 12],
+      padding: [0, 26, 0, 22],
       cursor: { y: false, points: { show: false } },
       hooks: { drawAxes: [(chart) => this.draw(chart)] },
     };

@@ -38,7 +38,9 @@ async function load() {
   await loadSteps();
   toolbar.tell();
   tellLinks();
-  await Promise.all([loadMetrics(), loadTurns(), loadSamples()]);
+  await loadMetrics(); // one after the other: a page left open must not crowd out others
+  await loadSamples();
+  await loadTurns();
 }
 
 async function loadOverview() {

@@ -46,8 +46,9 @@ function healthLane(facts, events, [begin, end]) {
 // A worker tells the phase it is in; those before are known from its turns alone.
 function phaseLane(facts, [begin, end]) {
   const since = unixSeconds(facts.phase_since);
-  const last = ["exited", "lost"].includes(facts.health) ? unixSeconds(facts.last_heartbeat_at) : end;
-  const name = `phase${facts.phase ? `: ${facts.phase.replaceAll("_", " ")} now` : ""}`;
+  const isGone = ["exited", "lost"].includes(facts.health);
+  const name = `phase${facts.phase ? `: ${facts.phase.replaceAll("_", " ")}${isGone ? ", when it was heard last" : " now"}` : ""}`;
+  const last = isGone ? unixSeconds(facts.last_heartbeat_at) : end;
   if (since === null || !facts.phase) return { name, spans: [span("unknown", begin, end, "Not known", () => [["why", "the worker told no phase"]])] };
   const before = span("unknown", begin, since, "Not known", () => [["why", "a worker tells the phase it is in, not those before"]]);
   const rows = () => (facts.current ? [["runs", facts.current.operation], ["of", shortened(facts.current.run_id ?? "no run", 32)]] : []);

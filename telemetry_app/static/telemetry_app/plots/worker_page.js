@@ -28,21 +28,26 @@ async function load() {
 }
 
 async function readAll(signal) {
-  const facts = await read(api, signal);
-  const started = unixSeconds(facts.started_at) ?? unixSeconds(facts.last_heartbeat_at) - 60;
-  const isGone = ["exited", "lost"].includes(facts.health);
-  const ended = unixSeconds(isGone ? facts.exited_at ?? facts.last_heartbeat_at : facts.as_of);
-  range.timeBounds = [started, Math.max(started + 1, ended + (isGone ? (ended - started) * 0.05 + 1 : 0))];
-  const [since, until] = range.times ?? range.timeBounds;
-  const query = { since: new Date(since * 1e3).toISOString(), until: new Date(until * 1e3 + 1e3).toISOString() };
-  const [turns, events] = await Promise.all([
-    read(withQuery(`${base}turns`, query), signal),
+  const [facts, events] = await Promise.all([
+    read(api, signal),
     read(`${api}/events?page_size=500`, signal).catch((error) => {
       if (error.name === "AbortError") throw error;
       return null; // events are in PostgreSQL alone
     }),
   ]);
-  return { facts, turns, events, times: [since, until] };
+  range.timeBounds = lifeOf(facts, events?.results ?? []);
+  const [since, until] = range.times ?? range.timeBounds;
+  const query = { since: new Date(since * 1e3).toISOString(), until: new Date(until * 1e3 + 1e3).toISOString() };
+  return { facts, events, turns: await read(withQuery(`${base}turns`, query), signal), times: [since, until] };
+}
+
+// From its start to now; of one that is gone to a little behind its end.
+function lifeOf(facts, events) {
+  const heartbeat = unixSeconds(facts.last_heartbeat_at);
+  const started = unixSeconds(facts.started_at) ?? heartbeat - 60;
+  if (!["exited", "lost"].includes(facts.health)) return [started, Math.max(started + 1, unixSeconds(facts.as_of))];
+  const end = Math.max(heartbeat, ...events.map((event) => unixSeconds(event.at)));
+  return [started, end + Math.max(5, (end - started) * 0.1)];
 }
 
 function show({ facts, turns, events, times }) {
