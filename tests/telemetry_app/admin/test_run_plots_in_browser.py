@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import redis
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 RUN_PAGE = "/admin/telemetry_app/run/run-a/change/"
 HOSTILE = "🚀<script>alert(1)</script>" + "x" * 200
 STEPS = 60
+AXE: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "resultTypes": ["violations"]}
 
 
 @pytest.fixture
@@ -187,6 +189,26 @@ def test_a_run_leads_to_its_worker_and_what_that_did(
     expect(shown.get_by_role("row", name=re.compile("GPU turns · trainer-of-run-a Held"))).not_to_have_count(0)
     expect(shown.get_by_role("row", name=re.compile("phase: running now running"))).to_be_visible()
     expect(shown.get_by_role("row", name=re.compile("phase.*Not known"))).to_be_visible()
+
+
+@pytest.mark.parametrize("path", [RUN_PAGE, "/admin/telemetry_app/run/compare/?run=run-a&run=run-b"])
+def test_pages_with_plots_have_no_serious_fault_of_accessibility(
+    admin_page: Page, live_server: LiveServer, writer: RecordWriter, path: str
+) -> None:
+    admin_page.goto(live_server.url + path)
+    expect(admin_page.locator(".p-metrics [data-ready]").first).to_be_visible(timeout=30_000)
+    admin_page.get_by_text("The same as a table").first.click()
+    faults = []
+    for scheme in ("light", "dark"):
+        admin_page.emulate_media(color_scheme=scheme)
+        found = Axe().run(admin_page, options=AXE).response["violations"]
+        faults += [
+            (scheme, fault["id"], node["html"][:200])
+            for fault in found
+            if fault["impact"] in ("serious", "critical")
+            for node in fault["nodes"]
+        ]
+    assert faults == []
 
 
 def test_step_time_is_split_as_chosen(admin_page: Page, live_server: LiveServer, writer: RecordWriter) -> None:

@@ -21,7 +21,7 @@ const runs = [...page.querySelectorAll(".p-run")].map((element) => ({
 const range = new Range();
 const axis = stepAxis(range);
 const toolbar = new Toolbar(page.querySelector(".p-toolbar"), range);
-const stepTime = new LinesPlot(page.querySelector('[data-plot="step-time"]'), axis, { label: "seconds a step", write: duration, fromZero: true });
+const stepTime = new LinesPlot(page.querySelector('[data-plot="step-time"]'), axis, { label: "a step took", write: duration, fromZero: true });
 const metrics = new FigureList(page.querySelector(".p-metrics"), page.querySelector("#metric-figure"), (figure) => new LinesPlot(figure, axis));
 const choice = new MetricChoice(page.querySelector(".p-choice"), () => load());
 const latest = new Latest();

@@ -44,7 +44,7 @@ export class LinesPlot {
     return {
       axes: [
         axis("step", { size: 30, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? number(tick) : "")) }),
-        axis(this.label, { size: 64, values: (_, ticks) => ticks.map(write) }),
+        axis(this.label, { size: 74, values: (_, ticks) => ticks.map(write) }),
       ],
       scales: { y: { range: (_, least, greatest) => (fromZero ? [0, (greatest || 1) * 1.08] : padded(least, greatest)) } },
       series: [{}, ...this.lines.map((line, index) => ({

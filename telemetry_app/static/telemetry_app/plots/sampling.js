@@ -32,7 +32,7 @@ export class SamplingPlots {
     const column = (name) => this.windows.map((window) => window[name]);
     const failures = this.windows.map((window) => (window.failed ? window.failed / this.seconds : null));
     this.draw(this.rate, x, [column("answers_per_second"), failures], times, [["answered", 0], ["▲ failed", "bad"]], "answers a second", number);
-    this.draw(this.latency, x, [column("mean_seconds"), column("max_seconds")], times, [["mean", 0], ["slowest", 1]], "seconds", duration);
+    this.draw(this.latency, x, [column("mean_seconds"), column("max_seconds")], times, [["mean", 0], ["slowest", 1]], "took", duration);
     this.rate.say(`${number(answered)} answered${failed ? `, ▲ ${number(failed)} failed` : ", none failed"}; windows of ${duration(this.seconds)}.`);
     this.renew.forEach((renew) => renew());
   }
@@ -45,7 +45,7 @@ export class SamplingPlots {
       scaleX: times,
       options: () => ({
         scales: { y: { range: (_, __, max) => [0, (max || 1) * 1.1] } },
-        axes: [axis("", { size: 40, values: (_, ticks) => tickTexts(ticks), space: 90 }), axis(label, { size: 64, values: (_, ticks) => ticks.map(write) })],
+        axes: [axis("", { size: 40, values: (_, ticks) => tickTexts(ticks), space: 90 }), axis(label, { size: 74, values: (_, ticks) => ticks.map(write) })],
         series: [{}, ...names.map(([name, mark]) => ({
           label: name, stroke: () => strokeOf(mark), width: 2, dash: mark === 1 ? dash(1) : undefined,
           points: { show: mark === "bad" ? true : undefined, size: mark === "bad" ? 7 : 5 },

@@ -21,7 +21,9 @@ export class StepTimePlot {
       this.plot.say("No op of these steps is kept.", { isOnly: true });
       return;
     }
-    const tops = points.map((point, index) => Math.max(heightOf(this.parts, index), point.wall_max_seconds ?? 0));
+    const heights = points.map((point, index) => heightOf(this.parts, index));
+    const tops = points.map((point, index) => Math.max(heights[index], point.wall_max_seconds ?? 0));
+    this.top = topOf(heights, tops);
     const queues = points.map((point) => (clock ? null : longestQueue(point)));
     this.plot.show({
       shape: `${Boolean(clock)} ${this.parts.length}`,
@@ -33,6 +35,7 @@ export class StepTimePlot {
         ...this.parts.map((part) => [shortened(part.name, 30), { fill: part.fill() }]),
         ...(clock ? [] : [["longest queue before an op", { stroke: ink().text, dash: [3, 3] }]]),
         ["slowest step of a bar", { stroke: ink().mark }],
+        ...(Math.max(...tops) > this.top ? [["↑ beyond the axis", { stroke: ink().mark }]] : []),
       ]),
     });
     this.renewTable();
@@ -40,10 +43,10 @@ export class StepTimePlot {
 
   options() {
     return {
-      scales: { y: { range: (_, __, max) => [0, (max || 1) * 1.08] } },
+      scales: { y: { range: () => [0, this.top * 1.08] } },
       axes: [
         axis("step", { size: 30, values: (_, values) => values.map((value) => (Number.isInteger(value) ? number(value) : "")) }),
-        axis("seconds a step", { size: 64, values: (_, values) => values.map(duration) }),
+        axis("a step took", { size: 78, values: (_, values) => values.map(duration) }),
       ],
       series: [
         {},
@@ -78,6 +81,7 @@ export class StepTimePlot {
         ctx.fillStyle = ink().mark;
         ctx.fillRect(left + room / 2, chart.valToPos(point.wall_max_seconds, "y", true) - 1, width, 2);
       }
+      if (point.wall_max_seconds > this.top) arrow(ctx, left + room / 2 + width / 2, chart.bbox.top + 2);
       if (failuresOf(point)) triangle(ctx, left + room / 2 + width / 2, chart.bbox.top + 2);
     });
     ctx.restore();
@@ -122,6 +126,14 @@ function titleOf(point) {
   return `${steps(point.step, point.last_step)}, ${number(point.steps_count)} of them${isOpen}`;
 }
 
+// Where the axis ends: a few steps that took a hundred times as long must not flatten all others.
+function topOf(heights, tops) {
+  const ordered = [...heights].sort((one, other) => one - other);
+  const usual = ordered[Math.floor((ordered.length - 1) * 0.98)];
+  const highest = Math.max(...tops);
+  return usual > 0 && highest > 4 * usual ? 2.5 * usual : highest || 1;
+}
+
 function longestQueue(point) {
   const found = Object.values(point.operations).map((times) => times.queue_seconds);
   return found.length ? Math.max(...found) : null;
@@ -129,6 +141,17 @@ function longestQueue(point) {
 
 function failuresOf(point) {
   return Object.values(point.operations).reduce((all, times) => all + times.failures, 0);
+}
+
+function arrow(ctx, x, top) {
+  ctx.strokeStyle = ink().mark;
+  ctx.lineWidth = 2;
+  ctx.beginPath();
+  for (const [dx, dy] of [[-4, 5], [4, 5], [0, 12]]) {
+    ctx.moveTo(x, top);
+    ctx.lineTo(x + dx, top + dy);
+  }
+  ctx.stroke();
 }
 
 function triangle(ctx, x, top) {
