@@ -325,7 +325,7 @@ def _checked(elements: Any, parse: Callable[[bytes], R], length: Any, now: float
             continue
         unique.setdefault(record.identity, record)  # the first stays: a record resent never changes what was said
     records: list[R] = list(unique.values())
-    if any(is_ahead(record.at, now) for record in records):  # of a wrong clock: told as if they were received now
+    if records and is_ahead(max(record.at for record in records), now):  # of a wrong clock: told as if received now
         records, _ = by_receipt_time(records, now)
     return Checked(records, malformed_count, length if isinstance(length, int) else len(elements))
 

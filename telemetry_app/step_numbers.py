@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from workers_client.wire import OPTIM_STEP, OpRecord, Status
+
+_BY_FINISH = attrgetter("at", "identity")
 
 
 def number_steps(records: Iterable[OpRecord], *, steps_completed: int | None = None) -> list[tuple[int, OpRecord]]:
@@ -14,7 +17,9 @@ def number_steps(records: Iterable[OpRecord], *, steps_completed: int | None = N
     time, ends a step. Their numbering ends at `steps_completed` where that is known (the list may have lost its
     oldest records), and starts at 0 otherwise.
     """
-    ordered = sorted(records, key=lambda record: (record.at, record.identity))
+    ordered = sorted(records, key=_BY_FINISH)
+    if all(record.step is not None for record in ordered):  # as all of ours are
+        return [(record.step, record) for record in ordered if record.step is not None]
     step = max(0, (steps_completed or 0) - count_unstamped_steps(ordered))
     numbered: list[tuple[int, OpRecord]] = []
     for record in ordered:
