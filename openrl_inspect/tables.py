@@ -14,7 +14,7 @@ from rich.text import Text
 from openrl_inspect import cells
 
 Row = dict[str, Any]
-NARROW = 100  # columns of a terminal below which tables leave out what is marked so
+NARROW = 120  # columns of a terminal below which tables leave out what is marked so
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def print_list(console: Console, columns: Sequence[Column], answer: Row, nothing
 
 def print_pair(console: Console, name: str, value: str | Text) -> None:
     """Print a value behind its name, in a line of its own."""
-    console.print(Text(f"{name:<10}", style="dim") + (Text(value) if isinstance(value, str) else value))
+    console.print(Text.assemble((f"{name:<10}", "dim"), value))
 
 
 def print_coverage(console: Console, answer: Row) -> None:

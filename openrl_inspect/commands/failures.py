@@ -46,15 +46,10 @@ def columns(answer: Answer, *, is_one_run: bool) -> list[Column]:
         Column("AGO", since("at", answer.get("as_of")), is_number=True),
         Column("OP", field("operation")),
         Column("STEP", field("step", cells.count), is_number=True),
-        Column("ERROR", _error),
+        Column("ERROR", field("error_type", lambda value: cells.Line(value, ""))),
+        Column("WHOSE", lambda row: cells.plain(row.get("error_category") or row.get("source")), is_for_wide=True),
         Column("TOOK", field("elapsed_seconds", cells.seconds), is_number=True, is_for_wide=True),
         Column("WORKER", field("worker", lambda value: cells.Id(value, "")), is_for_wide=is_one_run is False),
         Column("ID", field("id", lambda value: cells.Id(value, "dim")), is_for_wide=True),
     ]
     return found if is_one_run else [Column("RUN", field("run_id", cells.Id)), *found]
-
-
-def _error(failure: Answer) -> str:
-    category = failure.get("error_category") or failure.get("source")
-    name = cells.plain(failure.get("error_type"))
-    return f"{name} ({cells.plain(category)})" if category else name

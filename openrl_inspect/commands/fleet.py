@@ -69,8 +69,10 @@ def _print_fleet(console: Any, fleet: Answer) -> None:
 
 def _print_line(console: Any, name: str, total: Any, by_word: Any) -> None:
     counts = by_word if isinstance(by_word, dict) else {}
-    parts = [Text(f"{cells.count(number)} ") + cells.word(word) for word, number in counts.items() if number]
-    print_pair(console, name, Text(f"{cells.count(total)}: " if parts else cells.count(total)) + Text(", ").join(parts))
+    parts = [Text.assemble(f"{cells.count(number)} ", cells.word(word)) for word, number in counts.items() if number]
+    print_pair(
+        console, name, Text.assemble(f"{cells.count(total)}: " if parts else cells.count(total), Text(", ").join(parts))
+    )
 
 
 def _print_gpu(console: Any, gpu: Any) -> None:
@@ -94,7 +96,7 @@ def _print_site(console: Any, site: Answer) -> None:
     print_pair(
         console,
         "site",
-        state + Text(lag + missing) + Text("".join(f"\n{'':10}{cells.plain(one)}" for one in failing), style="red"),
+        Text.assemble(state, lag, missing, ("".join(f"\n{'':10}{cells.plain(one)}" for one in failing), "red")),
     )
 
 

@@ -65,10 +65,14 @@ def print_explanation(console: Any, answer: Answer) -> None:
 
 def _print_state(console: Any, run: Answer, verdict: Answer) -> None:
     console.print(Text(cells.plain(run.get("run_id")), style="bold"))
-    line = cells.word(run.get("state")) + Text(f" for {cells.ago(run.get('state_since'), run.get('as_of'))}")
-    if also := run.get("also"):
-        line += Text(" · also " + ", ".join(cells.plain(state).replace("_", " ") for state in also), style="dim")
-    console.print(line)
+    also = [cells.plain(state).replace("_", " ") for state in run.get("also") or ()]
+    console.print(
+        Text.assemble(
+            cells.word(run.get("state")),
+            f" for {cells.ago(run.get('state_since'), run.get('as_of'))}",
+            (" · also " + ", ".join(also) if also else "", "dim"),
+        )
+    )
     for mark, facts in (
         ("·", verdict.get("evidence") or run.get("evidence")),
         ("because", _conditions(verdict.get("chain"))),
@@ -77,7 +81,7 @@ def _print_state(console: Any, run: Answer, verdict: Answer) -> None:
         ("next", verdict.get("next")),
     ):
         for fact in facts if isinstance(facts, list) else ():
-            console.print(Padding(Text(f"{mark} ", style="dim") + Text(_told(fact)), (0, 0, 0, 2)))
+            console.print(Padding(Text.assemble((f"{mark} ", "dim"), _told(fact)), (0, 0, 0, 2)))
 
 
 def _print_counts(console: Any, run: Answer) -> None:
@@ -122,7 +126,7 @@ def _print_time(console: Any, time: Answer) -> None:
         )
     for holder in time["gpu_wait_by"][:HOLDERS_SHOWN]:
         what = f"{cells.plain(holder['operation'])} of " if holder["operation"] else ""
-        whose = cells.plain(holder["run_id"] or holder["workload"])
+        whose = cells.plain(holder["run_id"] or holder["workload"] or "a holder that nobody told")
         console.print(Text(f"  waited {cells.seconds(holder['seconds'])} for {what}{whose}", style="yellow"))
     if time["source"] == OP_RECORDS:
         queued = cells.seconds(time["queue_seconds"])

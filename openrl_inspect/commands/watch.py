@@ -98,10 +98,13 @@ def _object(text: str) -> Answer | None:
 def _line(kind: str, data: Answer, width: int) -> Text:
     at = data.get("at") or data.get("finished_at") or data.get("state_since")
     subject = cells.plain(data.get("run_id") or data.get("worker"))
-    line = Text(f"{cells.clock(at)}  {kind:<8}", style=_STYLES.get(kind, "dim"))
-    line += Text(f"{cells.shortened(subject, max(20, width // 2 - 10))}  ", style="cyan") + _told(kind, data)
-    line.no_wrap, line.overflow = True, "ellipsis"
-    return line
+    return Text.assemble(
+        (f"{cells.clock(at)}  {kind:<8}", _STYLES.get(kind, "dim")),
+        (f"{cells.shortened(subject, max(20, width // 2 - 10))}  ", "cyan"),
+        _told(kind, data),
+        no_wrap=True,
+        overflow="ellipsis",
+    )
 
 
 def _told(kind: str, data: Answer) -> Text:
@@ -111,10 +114,10 @@ def _told(kind: str, data: Answer) -> Text:
         step = "" if data.get("step") is None else f" in step {data['step']}"
         return Text(f"{cells.plain(data.get('operation'))} failed{step}: {cells.plain(data.get('error_type'))}", "red")
     if kind == "state":
-        return cells.word(data.get("state")) + Text(f"  {cells.several(data.get('evidence'), most=1)}")
+        return Text.assemble(cells.word(data.get("state")), f"  {cells.several(data.get('evidence'), most=1)}")
     if kind == "worker":
         detail = f"  {cells.plain(data['detail'])}" if data.get("detail") else ""
-        return cells.word(data.get("event")) + Text(detail)
+        return Text.assemble(cells.word(data.get("event")), detail)
     if kind == "missed":
         return Text(f"{cells.count(data.get('count'))} events are missing here", "yellow")
     return Text(cells.plain(json.dumps(data, ensure_ascii=False)))
