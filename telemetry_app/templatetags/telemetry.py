@@ -173,7 +173,8 @@ def sparkline(seconds: Sequence[float]) -> SafeString:
     spread = f"{duration(min(seconds))} to {duration(max(seconds))}"
     text = f"newest {duration(seconds[-1])}, {spread} over {len(seconds)} steps"
     return format_html(
-        '<svg class="t-spark" role="img" width="{}" height="{}" viewBox="0 0 {} {}" aria-label="Step time: {}">'
+        '<svg class="t-spark" preserveAspectRatio="none" role="img" width="{}" height="{}" viewBox="0 0 {} {}"'
+        ' aria-label="Step time: {}">'
         '<title>{}</title><polyline points="{}"/></svg> <span class="t-unit">{}</span>',
         WIDTH, HEIGHT, WIDTH, HEIGHT, text, text, sparkline_points(seconds), duration(seconds[-1]),
     )  # fmt: skip
