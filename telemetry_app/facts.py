@@ -10,7 +10,7 @@ from telemetry_app.rates import percentile_95
 from telemetry_app.readers import LiveRun, LiveWorkers
 from telemetry_app.run_facts import RunFacts, WorkerFact
 from telemetry_app.run_state import RunVerdict, run_state
-from workers_client.wire import OpRecord, SampleGroup
+from workers_client.wire import SAMPLE, OpRecord, SampleGroup
 from workers_client.wire_worker import Ledger, WorkerRecord
 
 
@@ -36,9 +36,16 @@ def known_workers(workers: LiveWorkers, now: float) -> list[WorkerFact]:
 
 
 def typical_seconds(runs: Iterable[LiveRun]) -> dict[str, float]:
-    """Return the 95th percentile of each op's seconds over the newest records of the runs."""
-    seconds = seconds_by_operation(record for run in runs for record in run.operations.records)
-    return {operation: percentile_95(values) or 0.0 for operation, values in seconds.items()}
+    """Return the 95th percentile of each op's seconds over the newest records of the runs, sampling among them."""
+    return {operation: percentile_95(values) or 0.0 for operation, values in seconds_of_runs(runs).items()}
+
+
+def seconds_of_runs(runs: Iterable[LiveRun]) -> dict[str, list[float]]:
+    """Return how long ops took over the newest records of the runs, and the longest answers of groups of samples."""
+    known = list(runs)
+    seconds = seconds_by_operation(record for run in known for record in run.operations.records)
+    sampled = [taken for run in known for taken in sample_seconds(run)]
+    return seconds | ({SAMPLE: sampled} if sampled else {})
 
 
 def seconds_by_operation(records: Iterable[OpRecord]) -> dict[str, list[float]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from telemetry_app.health import Health
 from telemetry_app.run_facts import RunFacts, WorkerFact
+from workers_client import wire
 from workers_client.wire_worker import CurrentOp
 
 DEPTH_LIMIT = 8  # links of one chain
@@ -98,7 +99,9 @@ def condition_of(worker: WorkerFact, now: float, limit_of: LimitOf) -> str | Non
     current, seconds = worker.record.current, running_seconds(worker, now)
     if current is not None and seconds is not None:
         return "stuck" if seconds > limit_of(current) else None
-    return "stuck" if idle_holder_seconds(worker, now) > limit_of(CurrentOp("")) else None
+    # A sampler tells no op that runs: its answers are its moves, and they may be long in coming.
+    asked = CurrentOp("") if worker.is_in_ledger else CurrentOp(wire.SAMPLE, _run_of(worker))
+    return "stuck" if idle_holder_seconds(worker, now) > limit_of(asked) else None
 
 
 # --- One step -------------------------------------------------------------------------------------------------

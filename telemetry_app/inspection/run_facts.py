@@ -13,7 +13,7 @@ from typing import Any
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError
-from telemetry_app.facts import health_of, known_workers, sample_seconds, seconds_by_operation
+from telemetry_app.facts import health_of, known_workers, sample_seconds, seconds_by_operation, seconds_of_runs
 from telemetry_app.health import Health
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out
 from telemetry_app.instants import to_unix
@@ -128,9 +128,11 @@ class Typical:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def typical_of(records: Iterable[wire.OpRecord]) -> Typical:
-    """Return what each op takes over these records."""
+def typical_of(records: Iterable[wire.OpRecord], others: Iterable[readers.LiveRun] = ()) -> Typical:
+    """Return what each op takes over these records, and those of other runs."""
     found = seconds_by_operation(records)
+    for name, seconds in seconds_of_runs(others).items():
+        found.setdefault(name, []).extend(seconds)
     return Typical(
         {name: percentile_95(seconds) or 0.0 for name, seconds in found.items()},
         {name: len(seconds) for name, seconds in found.items()},
@@ -143,7 +145,7 @@ def typical_anywhere(index: Iterable[str]) -> Typical:
     `index` has the runs, newest first.
     """
     runs = or_none_where_live_is_out(lambda: readers.read_compared_runs(index)) or []
-    return typical_of(record for run in runs for record in run.operations.records)
+    return typical_of((), runs)
 
 
 # --- Many runs ------------------------------------------------------------------------------------------------
@@ -220,7 +222,7 @@ def facts_of_run(sources: RunSources, *, now: float) -> tuple[RunFacts, FleetWor
     add_stored_workers(fleet, of_runs=[sources.run_id])
     sources.has_history &= fleet.has_history
     operations = _all_operations(sources)
-    typical = typical_of([*operations, *_operations_anywhere(sources)])
+    typical = typical_of([*operations, *_stored_operations_of_others(sources)], _compared_runs(sources))
     return _facts(sources, fleet, typical, operations), fleet
 
 
@@ -261,12 +263,17 @@ def _all_operations(sources: RunSources) -> list[wire.OpRecord]:
     return list({record.identity: record for record in [*stored, *live]}.values())
 
 
-def _operations_anywhere(sources: RunSources) -> list[wire.OpRecord]:
-    """Return the newest ops of the most recently active runs but this one."""
-    if sources.live is not None:
-        others = or_none_where_live_is_out(readers.read_compared_runs) or []
-        return [record for run in others if run.run_id != sources.run_id for record in run.operations.records]
-    if not sources.has_history:
+def _compared_runs(sources: RunSources) -> list[readers.LiveRun]:
+    """Return the most recently active runs but this one, as Redis has them."""
+    if sources.live is None:
+        return []
+    others = or_none_where_live_is_out(readers.read_compared_runs) or []
+    return [run for run in others if run.run_id != sources.run_id]
+
+
+def _stored_operations_of_others(sources: RunSources) -> list[wire.OpRecord]:
+    """Return the newest stored ops of the most recently active runs but this one, where Redis is out."""
+    if sources.live is not None or not sources.has_history:
         return []
     recent = Run.objects.exclude(run_id=sources.run_id).order_by("-last_activity_at", "run_id")
     try:
