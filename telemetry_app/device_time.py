@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
-from telemetry_app.spans import Span, microseconds, union
+from telemetry_app.spans import Span, difference, microseconds, union
 from workers_client.wire import TurnRecord
 
 
@@ -66,6 +67,24 @@ def device_time(turns: Iterable[TurnRecord]) -> DeviceTime:
             found.pieces += _pieces(turn, start, end)
             taken_until = end
     found.overlaps = union(overlaps)
+    found._ends = [end for _, end, _ in found.pieces]
+    return found
+
+
+def waited_for(devices: Iterable[tuple[Iterable[Span], DeviceTime]]) -> DeviceTime:
+    """Return the uses of several devices, each of those instants at which it was waited for: the first that was."""
+    found = DeviceTime()
+    taken: list[Span] = []
+    for waits, device in devices:
+        for start, end in difference(waits, taken):
+            found.pieces += [
+                (max(begin, start), min(finish, end), use)
+                for begin, finish, use in device.pieces
+                if begin < end and finish > start
+            ]
+        taken = union([*taken, *waits])
+        found.overlaps = union([*found.overlaps, *device.overlaps])
+    found.pieces.sort(key=itemgetter(0))
     found._ends = [end for _, end, _ in found.pieces]
     return found
 

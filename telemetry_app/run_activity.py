@@ -6,11 +6,11 @@ Instants of records are on their writers' clocks; `offsets` (seconds, by worker)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from telemetry_app import step_clock
-from telemetry_app.device_time import DeviceTime, device_time, runs_of
+from telemetry_app.device_time import DeviceTime, device_time, runs_of, waited_for
 from telemetry_app.gpu_turns import SWITCHES, share_a_device
 from telemetry_app.grouping import group_operations, steps_of
 from telemetry_app.sampling_time import SAMPLE, sampling_spans
@@ -61,6 +61,7 @@ def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = 
     windows = _windows(operations, activity)
     wanted = [window for window in windows if window.step >= first and (last is None or window.step <= last)]
     turns = [_turn_on_one_clock(turn, activity.offsets) for turn in activity.turns]
+    activity = replace(activity, samples=[_sample_on_one_clock(each, activity.offsets) for each in activity.samples])
     claims = _claims(activity, [record for _, record in operations], turns)
     times = step_clock.step_times(wanted, claims, _device(activity.run_id, turns))
     told = _told_offsets(operations, activity.offsets)
@@ -85,7 +86,8 @@ def _windows(operations: Numbered, activity: RunActivity) -> list[StepWindow]:
         if step.wall_seconds is not None:
             start, finish = microseconds(end - step.wall_seconds), microseconds(end)
             start = windows[-1].end if windows and windows[-1].step == step.step - 1 else start
-            windows.append(StepWindow(step.step, step.completed, min(start, finish), finish))
+            # One that ended within the step before it (another trainer's) took no time of its own.
+            windows.append(StepWindow(step.step, step.completed, start, max(start, finish)))
     return _with_what_is_open(windows, activity)
 
 
@@ -178,9 +180,19 @@ def _samples(turn: wire.TurnRecord, run_id: str) -> bool:
 
 
 def _device(run_id: str, turns: Sequence[wire.TurnRecord]) -> DeviceTime:
-    """Return who had the device that the run uses: all turns that share one with a turn of the run."""
-    own = {turn.node: turn for turn in turns if run_id in runs_of(turn)}
-    return device_time(turn for turn in turns if any(share_a_device(turn, other) for other in own.values()))
+    """Return who had the device that the run waited for, at each instant that it waited.
+
+    Its trainer and its sampler may be on two: an instant at which both wait counts for the first by name.
+    """
+    own = [turn for turn in turns if run_id in runs_of(turn)]
+    by_node: dict[str, list[wire.TurnRecord]] = {}
+    for turn in own:
+        by_node.setdefault(turn.node or "", []).append(turn)
+    devices: list[tuple[list[Span], DeviceTime]] = []
+    for _, used in sorted(by_node.items(), key=lambda pair: (not pair[0], pair[0])):  # those without a name last
+        waits = [_span(turn.requested_at, turn.started_at) for turn in used if turn.requested_at is not None]
+        devices.append((waits, device_time(turn for turn in turns if share_a_device(turn, used[0]))))
+    return devices[0][1] if len(devices) == 1 else waited_for(devices)
 
 
 # --- Clocks ---------------------------------------------------------------------------------------------------
@@ -218,6 +230,24 @@ def _told_offsets(operations: Numbered, offsets: Mapping[str, float]) -> dict[in
         if abs(offset) > max(TOLD_OFFSET_SECONDS, abs(told.get(step, 0.0))):
             told[step] = offset
     return told
+
+
+def _sample_on_one_clock(record: wire.SampleRecord, offsets: Mapping[str, float]) -> wire.SampleRecord:
+    offset = offsets.get(record.worker or "", 0.0)
+    if not offset:
+        return record
+    if isinstance(record, wire.SampleFailure):
+        return replace(record, at=record.at - offset, accepted_at=_moved(record.accepted_at, offset))
+    return replace(
+        record,
+        at=record.at - offset,
+        first_accepted_at=_moved(record.first_accepted_at, offset),
+        first_answered_at=_moved(record.first_answered_at, offset),
+    )
+
+
+def _moved(at: float | None, offset: float) -> float | None:
+    return None if at is None else at - offset
 
 
 def _turn_on_one_clock(turn: wire.TurnRecord, offsets: Mapping[str, float]) -> wire.TurnRecord:
