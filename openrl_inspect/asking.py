@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from openrl_inspect import cells
 from openrl_inspect.addresses import TOKEN_VARIABLE, URL_VARIABLE, Address, find_address
 from openrl_inspect.exceptions import ExitStatus, InspectError
 from openrl_inspect.output import Output
@@ -71,7 +72,7 @@ def with_errors_told(call: Callable[[], None]) -> None:
     try:
         call()
     except InspectError as error:
-        click.echo(f"openrl-inspect: {error}", err=True)
+        click.echo(f"openrl-inspect: {cells.plain_lines(str(error))}", err=True)
         sys.exit(error.status)
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)

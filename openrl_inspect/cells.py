@@ -38,6 +38,11 @@ def plain(value: Any) -> str:
     return "".join(letter if letter.isprintable() else "·" for letter in str(value))
 
 
+def plain_lines(value: str) -> str:
+    """Return a text of several lines, each as `plain` shows it."""
+    return "\n".join(plain(line) if line else "" for line in value.split("\n"))
+
+
 def word(value: Any) -> Text:
     """Return a state, a health or the like in its colour."""
     return Text(plain(value).replace("_", " "), style=_STYLES.get(str(value), ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openrl_inspect.cells import plain
 from openrl_inspect.exceptions import AmbiguousIdError, NotFoundError, RefusedError
 from openrl_inspect.site import Site, results_of, run_path, worker_path
 
@@ -52,7 +53,7 @@ def _only(found: list[str], part: str, kind: str, total: object) -> str:
     if not found:
         raise NotFoundError(f"No {kind} has {part!r} in its id. Look at the list of {kind}s for those there are.")
     count = total if isinstance(total, int) else len(found)
-    named = [f"  {name}" for name in found[:NAMED_CANDIDATES]]
+    named = [f"  {plain(name)}" for name in found[:NAMED_CANDIDATES]]
     more = [f"  … and {count - len(named):,} more"] if count > len(named) else []
     raise AmbiguousIdError(
         "\n".join([f"{count:,} {kind}s have {part!r} in their ids. Give more of the one you mean:", *named, *more])

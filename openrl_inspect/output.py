@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 
+# What steers a terminal or turns the order of letters, beyond what JSON escapes anyway.
+_STEERING = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 PIPED_WIDTH = 160  # columns of a table that goes to no terminal
 
 
@@ -29,6 +32,7 @@ class Output:
             render(self.console)
 
     def line(self, answer: Any, indent: int | None = None) -> None:
-        """Write an answer as JSON."""
-        sys.stdout.write(json.dumps(answer, indent=indent, ensure_ascii=False) + "\n")
+        """Write an answer as JSON, which may be shown on a terminal as it is."""
+        text = json.dumps(answer, indent=indent, ensure_ascii=False)
+        sys.stdout.write(_STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
         sys.stdout.flush()

@@ -58,7 +58,7 @@ class _Watch:
             except LASTING:
                 raise
             except InspectError as error:
-                reason = str(error)
+                reason = cells.plain(error)
             click.echo(f"openrl-inspect: {reason} Trying again in {pause:.0f} s.", err=True)
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
