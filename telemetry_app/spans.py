@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 Span = tuple[int, int]
+_EVER = 2**63  # microseconds: before and behind every instant
 
 
 def microseconds(at: float) -> int:
@@ -65,18 +66,5 @@ def intersection(spans: Iterable[Span], others: Iterable[Span]) -> list[Span]:
 
 def difference(spans: Iterable[Span], others: Iterable[Span]) -> list[Span]:
     """Return the instants that are in the spans and in none of the others."""
-    first, second = union(spans), union(others)
-    found: list[Span] = []
-    place = 0
-    for start, end in first:
-        while place < len(second) and second[place][1] <= start:
-            place += 1
-        index, begin = place, start
-        while index < len(second) and second[index][0] < end:
-            if second[index][0] > begin:
-                found.append((begin, second[index][0]))
-            begin = max(begin, second[index][1])
-            index += 1
-        if begin < end:
-            found.append((begin, end))
-    return found
+    edges = [-_EVER, *(edge for span in union(others) for edge in span), _EVER]
+    return intersection(spans, zip(edges[::2], edges[1::2], strict=True))

@@ -58,23 +58,20 @@ def time_of(row: StepTime) -> step_clock.StepTime:
 # --- Which steps ----------------------------------------------------------------------------------------------
 def _steps_to_split(run_id: str, now: datetime) -> tuple[int, int] | None:
     """Return the first and the last step to split, None where there is nothing."""
-    kept = list(
-        StepTime.objects.filter(run_id=run_id)
-        .order_by("-step")
-        .values_list("step", "ended_at", "kept_at")[:STEPS_AT_ONCE]
-    )
-    if kept and kept[0][1] > now - SETTLED - TOGETHER:
+    kept = StepTime.objects.filter(run_id=run_id)
+    newest, ended_at = kept.order_by("-step").values_list("step", "ended_at").first() or (-1, None)
+    if ended_at is not None and ended_at > now - SETTLED - TOGETHER:
         return None
-    newest = kept[0][0] if kept else -1
     ended = StepAggregate.objects.filter(run_id=run_id, operation=wire.OPTIM_STEP, finished_at__lte=now - SETTLED)
     following = ended.filter(step__gt=newest).order_by("step").values_list("step", flat=True).first()
     if following is None:
         return None
     first = following
-    if not kept:  # its op rows may be gone, those of later steps not
+    if ended_at is None:  # its op rows may be gone, those of later steps not
         first = Operation.objects.of_run(run_id).order_by("step").values_list("step", flat=True).first() or 0
     elif following == newest + 1:
-        first = min([newest, *(step for step, _, kept_at in kept if kept_at > now - AGAIN)])
+        again = kept.filter(step__gt=newest - STEPS_AT_ONCE, kept_at__gt=now - AGAIN).order_by("step")
+        first = min([newest, *again.values_list("step", flat=True)[:1]])
     return first, max(first, newest) + STEPS_AT_ONCE
 
 
