@@ -96,6 +96,45 @@ def test_steps_can_be_asked_for_from_the_newest_down(api, waited):
     assert older["results"][0] == api.results(PATH)[0]
 
 
+def test_totals_add_up_the_steps_of_the_answer(api, waited):
+    told = api.answer(PATH)["totals"]
+    assert (told["steps_count"], told["wall_seconds"]) == (2, pytest.approx(224))
+    assert sum(told["parts"].values()) == pytest.approx(224)
+    assert sum(wait["seconds"] for wait in told["gpu_wait_by"]) == pytest.approx(told["parts"]["gpu_wait"])
+
+
+def test_a_slow_step_says_why(api, waited):
+    [slow] = api.answer(PATH)["slowest"]
+    assert (slow["step"], slow["part"], slow["longer_seconds"]) == (1, "gpu_wait", pytest.approx(200))
+    assert slow["text"] == ("step 1 took 200 s longer than usual: waited for the GPU held by run-b, `forward_backward`")
+
+
+def test_the_newer_half_is_compared_with_the_older(api, waited):
+    told = api.answer(PATH)["comparison"]
+    assert (told["first_step"], told["last_step"], told["compared_first_step"]) == (0, 0, 1)
+    assert (told["part"], told["longer_seconds"]) == ("gpu_wait", pytest.approx(200))
+
+
+def test_steps_are_compared_with_those_below_another_number(api, waited):
+    told = api.answer(PATH, last=1, against_before=1)["comparison"]
+    assert (told["run_id"], told["first_step"], told["compared_first_step"]) == (RUN, 0, 1)
+    assert told["text"].startswith("step 1 took 200 s longer a step than step 0: waited for the GPU")
+
+
+def test_steps_are_compared_with_those_of_another_run(api, waited, writer, now):
+    writer.operations(
+        ran("optim_step", now - 90, now - 80, step=0, enqueued=now - 90, run_id="run-c"),
+        op(at=now - 80, run_id="run-c"),
+    )
+    told = api.answer(PATH, last=1, against="run-c")["comparison"]
+    assert told["run_id"] == "run-c"
+    assert told["text"].startswith(f"step 1 of {RUN} took 202 s longer a step than step 0 of run-c: ")
+
+
+def test_a_run_to_compare_with_that_nobody_knows_is_not_found(api, waited):
+    api.answer(PATH, 404, against="nobody")
+
+
 def test_what_is_said_of_coverage_is_what_steps_say(api, waited):
     told, expected = api.answer(PATH), api.answer(run_path(RUN, "/steps"))
     assert told["coverage"] == expected["coverage"]
