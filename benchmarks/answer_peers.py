@@ -71,11 +71,16 @@ def _mlflow(python: str, folder: Path) -> Iterator[Target]:
     ).stdout
     [run] = re.findall(r"RUN (\w+)", told)
     port = free_port()
+    # One process, as ours: several are restarted while the machine has no time for their first import.
     command = [python, "-m", "mlflow", "server", "--backend-store-uri", store, "--host", "127.0.0.1", "--port",
-               str(port), "--workers", "2"]  # fmt: skip
+               str(port), "--workers", "1"]  # fmt: skip
+    environment = {
+        **os.environ,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }  # seven processes more that look for jobs
     path = f"/api/2.0/mlflow/metrics/get-history?run_id={run}&metric_key=loss"
     target = Target("MLflow `metrics/get-history`, 2,000 points of one metric", port, path)
-    with _running(command, folder, target):
+    with _running(command, folder, target, environment):
         yield target
 
 
@@ -94,9 +99,7 @@ def _trackio(python: str, folder: Path) -> Iterator[Target]:
 
 
 @contextmanager
-def _running(
-    command: list[str], folder: Path, target: Target, environment: dict[str, str] | None = None
-) -> Iterator[None]:
+def _running(command: list[str], folder: Path, target: Target, environment: dict[str, str]) -> Iterator[None]:
     with open(folder / f"{target.port}.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment, start_new_session=True)
         try:
