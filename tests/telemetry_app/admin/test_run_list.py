@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from telemetry_app.admin import run_list_filters
 from telemetry_app.inspection.run_previews import newest_reading, run_previews
 from telemetry_app.models import Run, StepAggregate
 from telemetry_app.snapshots import take_snapshot
@@ -109,6 +110,16 @@ def test_saved_filters_find_what_they_say_and_count_it(client: Client, operator:
         assert shown_ids(client, f"?show={word}" if word else "") == expected
     counts = {entry["word"]: entry["count"] for entry in client.get(RUNS).context["saved_filters"]}
     assert counts == {word: len(expected) for word, expected in wanted.items()}
+
+
+def test_saved_filters_count_up_to_a_limit_and_say_so(client: Client, operator: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(run_list_filters, "COUNT_LIMIT", 2)
+    for number in range(3):
+        put(f"run-{number}")
+    client.force_login(operator)
+    text = client.get(RUNS).content.decode()
+    assert 'All <span class="t-count">2+</span>' in text
+    assert 'Pinned <span class="t-count">0</span>' in text
 
 
 @pytest.mark.parametrize("words", ["QWEN3", "baby", "ablat", "warm-"])
