@@ -171,8 +171,11 @@ def test_what_can_not_be_read_is_said_at_the_plot(
     page = admin_page.context.new_page()  # of this one nobody minds what the console says
     refused = {"type": "server_error", "errors": [{"code": "x", "detail": "Redis can't be read.", "attr": None}]}
     page.route("**/turns?*", lambda route: route.fulfill(status=503, json=refused))
+    page.route("**/metrics", lambda route: route.fulfill(status=503, json=refused))
     page.goto(live_server.url + RUN_PAGE)
     expect(page.locator('[data-plot="gpu-turns"] .p-note')).to_have_text("Redis can't be read.", timeout=30_000)
+    expect(page.locator(".p-note:has(+ .p-metrics)")).to_have_text("Redis can't be read.")
+    expect(page.locator('[data-plot="step-time"] .p-note')).to_be_hidden()
     figure(page, "step-time")
 
 

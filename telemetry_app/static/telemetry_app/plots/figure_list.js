@@ -6,7 +6,7 @@ export class FigureList {
     this.place = place;
     this.template = template;
     this.make = make;
-    this.note = place.parentElement.querySelector(".p-note");
+    this.note = place.previousElementSibling; // not that of another plot
     this.byName = new Map();
   }
 
