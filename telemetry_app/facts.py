@@ -8,7 +8,7 @@ from telemetry_app.health import Health, worker_health
 from telemetry_app.models import Run
 from telemetry_app.rates import percentile_95
 from telemetry_app.readers import LiveRun, LiveWorkers
-from telemetry_app.run_facts import RunFacts, WorkerFact
+from telemetry_app.run_facts import Learned, RunFacts, WorkerFact
 from telemetry_app.run_state import RunVerdict, run_state
 from workers_client.wire import SAMPLE, OpRecord, SampleGroup
 from workers_client.wire_worker import Ledger, WorkerRecord
@@ -64,7 +64,12 @@ def sample_seconds(live: LiveRun) -> list[float]:
 
 
 def state_of_run(
-    live: LiveRun, workers: Sequence[WorkerFact], *, expected_seconds: Mapping[str, float], now: float
+    live: LiveRun,
+    workers: Sequence[WorkerFact],
+    *,
+    expected_seconds: Mapping[str, float],
+    now: float,
+    learned: Mapping[str, Learned] | None = None,
 ) -> RunVerdict:
     """Return what a run is doing, from what Redis holds of it and of the workers."""
     return run_state(
@@ -77,6 +82,7 @@ def state_of_run(
             last_sample_at=max((record.at for record in live.samples.records), default=None),
             workers=workers,
             expected_seconds=expected_seconds,
+            learned=learned or {},
             sample_seconds=sample_seconds(live),
         )
     )

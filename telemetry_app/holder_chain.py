@@ -80,7 +80,7 @@ def idle_holder_seconds(worker: WorkerFact, now: float) -> float:
     if since is None or worker.record.current is not None:
         return 0.0
     moved_at = max(since, worker.on_redis_clock(worker.record.last_progress_at or 0.0))
-    return max(0.0, now - moved_at - worker.silent_seconds(moved_at, now))
+    return max(0.0, worker.watched_until(now) - moved_at - worker.silent_seconds(moved_at, now))
 
 
 def running_seconds(worker: WorkerFact, now: float) -> float | None:
@@ -89,7 +89,7 @@ def running_seconds(worker: WorkerFact, now: float) -> float | None:
     if current is None or current.started_at is None:
         return None
     started_at = worker.on_redis_clock(current.started_at)
-    return max(0.0, now - started_at - worker.silent_seconds(started_at, now))
+    return max(0.0, worker.watched_until(now) - started_at - worker.silent_seconds(started_at, now))
 
 
 def condition_of(worker: WorkerFact, now: float, limit_of: LimitOf) -> str | None:

@@ -67,11 +67,15 @@ class Change:
 def troubles_of(facts: RunFacts, state: RunVerdict) -> list[Held]:
     """Return what is wrong with a run now, each code once: troubled states, waits that last, and findings.
 
-    A run at rest has no findings but answers that nobody fetched: its newest records are history.
+    A wait is part of what is lost or stuck where that holds too. A run at rest has no findings but answers that nobody
+    fetched: its newest records are history.
     """
     facts = of_newest_records(facts)
+    worse = {condition.state for condition in state.conditions} & {"lost", "stuck"}
     found = {
-        condition.state: _held(condition, facts) for condition in state.conditions if _is_trouble(condition, facts)
+        condition.state: _held(condition, facts)
+        for condition in state.conditions
+        if _is_trouble(condition, facts) and not (worse and condition.state in WAITS)
     }
     for finding in findings_of(facts):
         if state.state not in AT_REST or finding.code is Code.ANSWERED_NOT_DELIVERED:

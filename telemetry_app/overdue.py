@@ -2,7 +2,8 @@
 
 What waits is not what hangs. A request that a worker popped and does not run yet is behind the op that runs; one in the
 queue is behind what its worker does; one whose worker waits for a GPU turn is behind the holder. Such a request is
-overdue when that which it waits for does not move; only what nobody works at is told by its own age.
+overdue when that which it waits for does not move; only what nobody works at is told by its own age. Time in which a
+worker was not heard is not counted: a process that was stopped did nothing, and of one that is late nobody knows.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from telemetry_app.expectations import STUCK_FLOOR_SECONDS, limit_seconds, overdue_seconds
+from telemetry_app.health import Health
 from telemetry_app.holder_chain import condition_of, holder_of
-from telemetry_app.run_facts import RunFacts, WorkerFact, own_workers
+from telemetry_app.run_facts import RunFacts, WorkerFact, asked_at, is_outlived, own_workers
 from workers_client import wire
 from workers_client.wire_worker import CurrentOp, OutstandingWork
 
@@ -31,14 +33,12 @@ def overdue(facts: RunFacts, worker: WorkerFact, work: OutstandingWork) -> Overd
 
     A worker that is gone answers nothing: what it holds is lost, not overdue.
     """
-    if work.oldest_at is None or not worker.is_living:
-        return None
-    asked_at = worker.on_redis_clock(work.oldest_at)
-    if facts.now - asked_at <= STUCK_FLOOR_SECONDS:
+    since = asked_at(facts, worker, work) if worker.is_living else None
+    if since is None or facts.now - since <= STUCK_FLOOR_SECONDS:
         return None
     if worker.is_api_server and work.operation != wire.SAMPLE:
-        return _in_queue(facts, worker, work, asked_at)
-    return _popped(facts, worker, work.operation, asked_at)
+        return _in_queue(facts, worker, work, since)
+    return _popped(facts, worker, work.operation, since)
 
 
 def limit_of_current(facts: RunFacts, current: CurrentOp) -> float:
@@ -49,31 +49,38 @@ def limit_of_current(facts: RunFacts, current: CurrentOp) -> float:
 
 
 # --- Where the request is -------------------------------------------------------------------------------------
-def _in_queue(facts: RunFacts, server: WorkerFact, work: OutstandingWork, asked_at: float) -> Overdue | None:
+def _in_queue(facts: RunFacts, server: WorkerFact, work: OutstandingWork, since_asked: float) -> Overdue | None:
     """Judge a request that only the API server is known to hold: by the worker of the run that moved last."""
     trainers = [worker for worker in own_workers(facts) if worker.is_living and _may_pop(worker)]
-    if not trainers or _was_overtaken(facts, asked_at):
-        return _of_age(facts, server, asked_at, work.operation)
-    found = [_popped(facts, worker, work.operation, asked_at) for worker in trainers]
+    if not trainers and any(_lost_with_work(facts, worker) for worker in own_workers(facts)):
+        return None  # the run is lost, and this waits for what was lost
+    if not trainers or _was_overtaken(facts, since_asked):
+        return _of_age(facts, server, since_asked, work.operation)
+    found = [_popped(facts, worker, work.operation, since_asked) for worker in trainers]
     return None if None in found else max((each for each in found if each), key=lambda each: each.since)
 
 
-def _popped(facts: RunFacts, worker: WorkerFact, operation: str, asked_at: float) -> Overdue | None:
+def _popped(facts: RunFacts, worker: WorkerFact, operation: str, since_asked: float) -> Overdue | None:
     """Judge a request that a worker holds: by the op that runs, else by the GPU it waits for, else by its last move."""
     record = worker.record
     if not worker.is_in_ledger:  # samples are answered side by side: each one's age counts
-        return _of_age(facts, worker, asked_at, operation)
+        return _of_age(facts, worker, since_asked, operation)
     if record.current is not None and record.current.started_at is not None:
         started_at = worker.on_redis_clock(record.current.started_at)
         limit = limit_of_current(facts, record.current)
-        return _if_past(facts.now, worker, max(started_at, asked_at), limit, record.current.operation)
+        return _if_past(facts.now, worker, max(started_at, since_asked), limit, record.current.operation)
     if worker.waits_for_turn and record.turn is not None:
         holder = holder_of(worker, facts.workers)
         moves = holder is not None and not condition_of(holder, facts.now, lambda op: limit_of_current(facts, op))
         waits_since = worker.on_redis_clock(record.turn.requested_at or 0.0)
-        return None if moves else _of_age(facts, worker, max(asked_at, waits_since), operation)
+        return None if moves else _of_age(facts, worker, max(since_asked, waits_since), operation)
     moved_at = worker.on_redis_clock(record.last_progress_at or 0.0)
-    return _of_age(facts, worker, max(asked_at, moved_at), operation)
+    return _of_age(facts, worker, max(since_asked, moved_at), operation)
+
+
+def _lost_with_work(facts: RunFacts, worker: WorkerFact) -> bool:
+    holds = any(work.run_id == facts.run_id for work in worker.record.outstanding)
+    return _may_pop(worker) and worker.health is Health.LOST and holds and not is_outlived(facts, worker)
 
 
 def _may_pop(worker: WorkerFact) -> bool:
@@ -81,9 +88,9 @@ def _may_pop(worker: WorkerFact) -> bool:
     return worker.is_in_ledger and (not worker.is_api_server or worker.record.current is not None)
 
 
-def _was_overtaken(facts: RunFacts, asked_at: float) -> bool:
+def _was_overtaken(facts: RunFacts, since_asked: float) -> bool:
     """Return whether an op of the run that was asked for later has finished: the queue passed this one by."""
-    return any(record.enqueued_at is not None and record.enqueued_at > asked_at + 1.0 for record in facts.operations)
+    return any(record.enqueued_at is not None and record.enqueued_at > since_asked + 1.0 for record in facts.operations)
 
 
 def _of_age(facts: RunFacts, worker: WorkerFact, since: float, operation: str) -> Overdue | None:
@@ -92,5 +99,5 @@ def _of_age(facts: RunFacts, worker: WorkerFact, since: float, operation: str) -
 
 def _if_past(now: float, worker: WorkerFact, since: float, limit: float, what: str) -> Overdue | None:
     silent = worker.silent_seconds(since, now)
-    age = now - since - silent
+    age = worker.watched_until(now) - since - silent
     return Overdue(since + limit + silent, age, limit, what) if age > limit else None

@@ -68,6 +68,10 @@ class WorkerFact:
         """Bring an instant of the worker to Redis's clock, within what can be written as a time."""
         return min(max(0.0, at - (self.record.clock_offset_seconds or 0.0)), LAST_INSTANT)
 
+    def watched_until(self, now: float) -> float:
+        """Return until when one knows what it did: of one that is late, until it was heard last."""
+        return now if self.health is Health.ALIVE else min(now, self.heard_at)
+
     def silent_seconds(self, since: float, until: float) -> float:
         """Return how long it was not heard between two instants of Redis's clock."""
         return sum(max(0.0, min(end, until) - max(start, since)) for start, end in self.silences)
@@ -133,6 +137,29 @@ def held_work(facts: RunFacts) -> Iterator[tuple[WorkerFact, OutstandingWork]]:
         for work in worker.record.outstanding:
             if work.run_id == facts.run_id:
                 yield worker, work
+
+
+def asked_at(facts: RunFacts, worker: WorkerFact, work: OutstandingWork) -> float | None:
+    """Return when the oldest of these requests was asked for that still waits here; None where none does, or none says
+    when.
+
+    An API server also holds requests that others popped, whose own lists tell of them, and answered ones that no client
+    has fetched: where its oldest is one of these, no more is known than when the newest request came.
+    """
+    if work.oldest_at is None:
+        return None
+    oldest_at = worker.on_redis_clock(work.oldest_at)
+    if not worker.is_api_server:
+        return oldest_at
+    told = {record.request_id for record in facts.operations}
+    for other in facts.workers:
+        if not other.is_api_server:
+            told.update(each for held in other.record.outstanding for each in held.request_ids)
+    if not work.request_ids or work.request_ids[0] not in told:
+        return oldest_at
+    if told.issuperset(work.request_ids) and work.count <= len(work.request_ids):
+        return None
+    return max(oldest_at, facts.ledger.last_enqueued_at or 0.0)
 
 
 def is_open(facts: RunFacts) -> bool:

@@ -16,6 +16,7 @@ from telemetry_app.instants import from_unix
 from telemetry_app.ledger_totals import advance, missing_records
 from telemetry_app.list_taking import Taken, take_list
 from telemetry_app.models import Gap, Run
+from telemetry_app.op_history import grown
 from telemetry_app.rates import per_hour
 from telemetry_app.run_state import RunVerdict
 from telemetry_app.step_aggregates import StepChanges, step_changes, store_changes, stored_groups
@@ -138,6 +139,7 @@ def _store_operations(run: Run, taken: Taken[wire.OpRecord]) -> int:
         changes = [step_changes(run.run_id, new, known)]
     store_changes(changes[0])
     run.steps_completed = max(run.steps_completed, steps)
+    run.op_seconds = grown(run.op_seconds, (record for _, record in new))
     run.operations_count += len(new)
     run.failures_count += sum(record.status == "failed" for _, record in new)
     run.conflicts_count += inserted.conflicts_count
@@ -150,6 +152,7 @@ def _store_samples(run: Run, taken: Taken[wire.SampleRecord]) -> int:
     new = [record for record in taken.records if record.identity in inserted.record_ids]
     failures = sum(isinstance(record, wire.SampleFailure) for record in new)
     answered = sum(record.count for record in new if isinstance(record, wire.SampleGroup))
+    run.op_seconds = grown(run.op_seconds, new)
     run.sample_records_count += len(new)
     run.samples_answered = min(MOST, run.samples_answered + answered)
     run.samples_failed += failures

@@ -36,6 +36,7 @@ from telemetry_app.run_facts import (
     WorkerFact as WorkerFact,
 )
 from telemetry_app.run_facts import (
+    asked_at,
     held_work,
     is_forgotten,
     is_held_by_the_living,
@@ -138,15 +139,7 @@ def _lost(facts: RunFacts) -> Iterator[Condition]:
 
 
 def _stuck(facts: RunFacts) -> Iterator[Condition]:
-    popped = {
-        request_id
-        for worker, work in held_work(facts)
-        if not worker.is_api_server and worker.is_living
-        for request_id in work.request_ids
-    }
     for worker, work in held_work(facts):
-        if worker.is_api_server and popped.issuperset(work.request_ids) and work.request_ids:
-            continue  # told by who popped them
         late = overdue(facts, worker, work)
         if late is None or _is_left_behind(facts, worker, work, late.since):
             continue
@@ -154,8 +147,10 @@ def _stuck(facts: RunFacts) -> Iterator[Condition]:
         text = (
             f"{what} held by {worker.name} is {late.age_seconds:.0f} s old, expected within {late.limit_seconds:.0f} s"
         )
+        chain = follow(worker, facts, lambda current: limit_of_current(facts, current))
+        text = "; ".join([text, *(link.text for link in chain)])
         fact = Evidence(text, (), work.request_ids, worker.name, work.operation)
-        yield Condition("stuck", late.since, (fact,))
+        yield Condition("stuck", late.since, (fact,), tuple(chain))
 
 
 def _is_left_behind(facts: RunFacts, server: WorkerFact, work: OutstandingWork, overdue_at: float) -> bool:
@@ -248,15 +243,17 @@ def waiting_since(facts: RunFacts) -> float | None:
     """
     servers = [worker for worker in own_workers(facts) if worker.is_api_server]
     held = [
-        (server.on_redis_clock(work.oldest_at), work.count)
+        (asked_at(facts, server, work), work.count)
         for server in servers
         for work in server.record.outstanding
-        if server.is_living and work.run_id == facts.run_id and work.oldest_at and work.operation != wire.SAMPLE
+        if server.is_living and work.run_id == facts.run_id and work.operation != wire.SAMPLE
     ]
     newest = facts.ledger.last_enqueued_at
     if not held:
         return None if servers else newest
-    oldest = min(at for at, _ in held)
+    oldest = min((at for at, _ in held if at is not None), default=None)
+    if oldest is None:
+        return None
     is_longer = sum(count for _, count in held) > waiting_count(facts)
     return max(oldest, newest) if is_longer and newest is not None else oldest
 

@@ -24,8 +24,10 @@ from telemetry_app import partitions, readers
 from telemetry_app.facts import known_workers, state_of_row, state_of_run, typical_seconds
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Execution, Run
+from telemetry_app.op_history import learned_of
 from telemetry_app.run_snapshot import RunTaken, take_run, take_turns
 from telemetry_app.run_state import WorkerFact
+from telemetry_app.silences import with_silences
 from telemetry_app.worker_events import record_events
 from workers_client import wire
 
@@ -184,11 +186,16 @@ def _age_states(index: Mapping[str, float], workers: Sequence[WorkerFact], now: 
 # --- One part -------------------------------------------------------------------------------------------------
 def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> None:
     workers = readers.read_workers()
-    facts = known_workers(workers, _clock(workers, now, is_now=is_now))
+    clock = _clock(workers, now, is_now=is_now)
+    facts = with_silences(known_workers(workers, clock), now=clock)
+    histories = dict(Run.objects.filter(run_id__in=part.run_ids).order_by().values_list("run_id", "op_seconds"))
     for workload in part.workloads:  # before the runs, whose steps are split by them
         _bounded(workload, summary, partial(take_turns, workload, now))
     for run_id, live in readers.read_runs(part.run_ids, newest=readers.SUMMARY_RECORDS).items():
-        verdict = state_of_run(live, facts, expected_seconds=part.expected_seconds, now=now.timestamp())
+        learned = learned_of(histories.get(run_id, {}))
+        verdict = state_of_run(
+            live, facts, expected_seconds=part.expected_seconds, learned=learned, now=now.timestamp()
+        )
         taken = _bounded(run_id, summary, partial(take_run, live, verdict, now))
         summary.runs_count += taken is not None
 

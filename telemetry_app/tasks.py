@@ -74,7 +74,7 @@ def _send(execution_id: int | None, part: Part, *, until: float, countdown: floa
     snapshot_part.apply_async(args=(execution_id, asdict(part), until), countdown=countdown, expires=expires)
 
 
-@shared_task(name=VERDICTS_TASK, soft_time_limit=30, time_limit=40)
+@shared_task(name=VERDICTS_TASK, soft_time_limit=60, time_limit=75)
 def verdicts() -> dict[str, Any]:
     """Judge the active runs and bring incidents up to date; an outage of Redis is logged in one line."""
     try:

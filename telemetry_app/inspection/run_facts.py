@@ -18,9 +18,11 @@ from telemetry_app.health import Health
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out
 from telemetry_app.instants import to_unix
 from telemetry_app.models import Run, Worker
+from telemetry_app.op_history import learned_of
 from telemetry_app.op_seconds import newest_of_run, newest_of_runs
 from telemetry_app.rates import percentile_95
 from telemetry_app.run_state import RunFacts, WorkerFact
+from telemetry_app.silences import with_silences
 from workers_client import wire
 from workers_client.codec import encode_object
 from workers_client.exceptions import MalformedRecordError
@@ -82,6 +84,7 @@ class FleetWorkers:
         self.now = now
         if self.live is not None:
             self.workers = known_workers(self.live, now)
+            add_silences(self)
             self.add([])
 
     def of_run(self, run_id: str) -> list[WorkerFact]:
@@ -102,7 +105,18 @@ def read_fleet_workers(*, now: float, is_live: bool, has_history: bool = True) -
     live = or_none_where_live_is_out(readers.read_workers) if is_live else None
     found = FleetWorkers(live=live, has_history=has_history, now=(live.redis_time or now) if live else now)
     found.workers = known_workers(live, found.now) if live else []
+    add_silences(found)
     return found
+
+
+def add_silences(fleet: FleetWorkers) -> None:
+    """Add when workers that hold something old were not heard."""
+    if not fleet.has_history:
+        return
+    try:
+        fleet.workers = history(lambda: with_silences(fleet.workers, now=fleet.now))
+    except HistoryUnavailableError:
+        fleet.has_history = False
 
 
 def add_stored_workers(fleet: FleetWorkers, *, of_runs: Iterable[str] | None = None) -> None:
@@ -240,6 +254,7 @@ def _facts(sources: RunSources, fleet: FleetWorkers, typical: Typical, operation
         workers=fleet.of_run(sources.run_id),
         expected_seconds=typical.seconds,
         expected_from=typical.counts,
+        learned=learned_of(row.op_seconds) if row else {},
         sample_seconds=sample_seconds(live) if live else (),
     )
 

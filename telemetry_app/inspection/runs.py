@@ -37,6 +37,7 @@ from telemetry_app.inspection.sources import RunSources, history, or_none_where_
 from telemetry_app.inspection.workers import KnownWorker, worker_fields
 from telemetry_app.instants import rfc3339, to_unix
 from telemetry_app.models import Run, Worker
+from telemetry_app.op_history import learned_of
 from telemetry_app.rates import per_hour, per_second
 from telemetry_app.run_state import RunVerdict, WorkerFact
 from workers_client import wire
@@ -157,7 +158,8 @@ def _verdict(
 ) -> RunVerdict | None:
     """Tell a run's state from Redis, else from its row where Redis has nothing of it."""
     if live.exists:
-        return state_of_run(live, workers, expected_seconds=expected, now=now)
+        learned = learned_of(row.op_seconds) if row is not None else {}
+        return state_of_run(live, workers, expected_seconds=expected, learned=learned, now=now)
     return state_of_row(row, workers, now=now) if row is not None else None
 
 

@@ -51,6 +51,9 @@ class Run(models.Model):
     recorded = models.PositiveBigIntegerField(null=True)
     samples_recorded = models.PositiveBigIntegerField(null=True)
     ledger_seen = models.JSONField(default=dict, help_text="The ledger's raw counts at the newest snapshot.")
+    op_seconds = models.JSONField(
+        default=dict, help_text="By op, size and bucket of seconds: how many records took so long."
+    )
     operations_count = models.PositiveBigIntegerField(default=0)
     failures_count = models.PositiveBigIntegerField(default=0)
     samples_answered = models.PositiveBigIntegerField(default=0)

@@ -27,6 +27,8 @@ PURE = tuple(
         "findings",
         "verdict",
         "next_steps",
+        "incident_changes",
+        "op_history",
         "rates",
         "ledger_totals",
         "worker_changes",
