@@ -24,7 +24,7 @@ def put_runs(writer, now, numbers):
     """Put runs, each with a worker that is lost and held a request."""
     for number in numbers:
         run_id = f"run-{number}"
-        writer.operations(op(at=now - 100, run_id=run_id))
+        writer.operations(op(at=now - 550, run_id=run_id))  # nothing went on without the worker
         held = (OutstandingWork(run_id, "forward_backward", 1, now - 600, (f"q{number}",)),)
         writer.workers(worker(f"t-{number}", at=now - 500, runs=(run_id,), outstanding=held))
 
@@ -125,7 +125,7 @@ def test_no_more_of_a_run_is_read_than_its_state_needs(api, writer, now, monkeyp
 
 
 def test_the_101st_run_of_a_lost_worker_is_told_though_redis_forgot_the_worker(api, writer, now):
-    writer.operations(op(at=now))
+    writer.operations(op(at=now - 550))
     held = (OutstandingWork(RUN, "forward_backward", 1, now - 600, ("q1",)),)
     named = tuple(f"run-{number}" for number in range(100))  # a worker names no more
     writer.workers(worker("t-lost", at=now - 500, runs=named, outstanding=held))
