@@ -43,6 +43,7 @@ QUIET_SECONDS = 120.0  # a run at rest whose newest activity is older stays at r
 SETTLED_STATES = ("idle", "finished")
 # After Redis was out, workers need so long to be heard again: twice their longest pause between two tries, and a flush.
 UNHEARD = timedelta(seconds=30)
+UNWATCHED = timedelta(seconds=45)  # no pass for so long: Redis may have been out, and a worker is lost after 60 s
 EVIDENCE_SHOWN = 5  # facts kept of one incident
 
 logger = logging.getLogger(__name__)
@@ -124,8 +125,13 @@ def _runs_to_judge(index: Mapping[str, float], now: float) -> list[str]:
 
 
 def _note_return(mark: VerdictPass, at: datetime) -> bool:
-    """Return whether workers may not have been heard again since Redis was out."""
-    if mark.live_failed_at and (mark.live_back_at is None or mark.live_back_at < mark.live_failed_at):
+    """Return whether workers may not have been heard again since Redis was out.
+
+    A pass may not have seen the outage: tasks come through Redis, so while it is out there are none.
+    """
+    was_out = mark.live_failed_at and (mark.live_back_at is None or mark.live_back_at < mark.live_failed_at)
+    was_blind = mark.ended_at is not None and at - mark.ended_at > UNWATCHED
+    if was_out or was_blind:
         mark.live_back_at = at
     return mark.live_back_at is not None and at - mark.live_back_at < UNHEARD
 

@@ -156,6 +156,19 @@ def test_nobody_is_lost_just_after_redis_was_out(writer):
     assert of_run() == [("lost", True)]
 
 
+def test_nobody_is_lost_just_after_an_outage_that_no_pass_saw(writer):
+    held = (OutstandingWork(RUN, "forward_backward", 1, START - 5, ("q-1",)),)
+    writer.workers(worker("t-1", at=START, outstanding=held))
+    writer.ledger(enqueued=1, popped=1)
+    writer.active(RUN, START - 5)
+    verdicts()
+    for after in (300, 310, 325):  # tasks come through Redis: none came while it was out
+        verdicts(after)
+        assert of_run() == []
+    verdicts(335)
+    assert of_run() == [("lost", True)]
+
+
 def test_a_run_with_an_open_incident_is_judged_though_redis_forgot_it(writer):
     fail(writer, START - 1)
     verdicts()
