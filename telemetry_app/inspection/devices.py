@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from telemetry_app import stored_activity
-from telemetry_app.device_share import DAY_SECONDS, DeviceRow, device_of, device_rows
+from telemetry_app.device_share import ACTIVITIES, DAY_SECONDS, DeviceRow, device_of, device_rows
 from telemetry_app.device_time import device_time
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.facts import known_workers
@@ -71,10 +71,7 @@ def turns_of_devices(since: float | None, until: float | None, *, now: float) ->
 def device_fields(device: str, turns: Sequence[wire.TurnRecord], found: DeviceTurns) -> dict[str, Any]:
     """Return one device as the list shows it."""
     rows = device_rows(turns, found.since, found.until)
-    states = {
-        state: sum(row.seconds for row in rows if row.activity == state)
-        for state in dict.fromkeys(r.activity for r in rows)
-    }
+    states = {state: sum((row.seconds for row in rows if row.activity == state), start=0.0) for state in ACTIVITIES}
     start, end = microseconds(found.since), microseconds(found.until)
     return {
         "device": device,

@@ -134,3 +134,9 @@ def test_an_answer_costs_as_much_for_many_turns_as_for_one(api, writer, now, mon
         take_snapshot()
         costs.append(cost_of(api, "/devices", monkeypatch))
     assert costs[0] == costs[1]
+
+
+def test_a_device_that_computed_nothing_is_listed(api, writer, now):
+    writer.turns(turn(at=now - 10, started_at=now - 20, workload="w", node="n-1"))  # a lease without an op
+    [device] = api.results("/devices")
+    assert (device["turns_count"], device["computing_seconds"]) == (1, 0.0)
