@@ -56,8 +56,8 @@ def time_of(row: StepTime) -> step_clock.StepTime:
 
 
 # --- Which steps ----------------------------------------------------------------------------------------------
-def _steps_to_split(run_id: str, now: datetime) -> tuple[int, int] | None:
-    """Return the first and the last step to split, None where there is nothing."""
+def _steps_to_split(run_id: str, now: datetime) -> tuple[int, int, int] | None:
+    """Return the first step to split, the first that is not kept, and the last one; None where there is nothing."""
     kept = StepTime.objects.filter(run_id=run_id)
     newest, ended_at = kept.order_by("-step").values_list("step", "ended_at").first() or (-1, None)
     if ended_at is not None and ended_at > now - SETTLED - TOGETHER:
@@ -72,14 +72,20 @@ def _steps_to_split(run_id: str, now: datetime) -> tuple[int, int] | None:
     elif following == newest + 1:
         again = kept.filter(step__gt=newest - STEPS_AT_ONCE, kept_at__gt=now - AGAIN).order_by("step")
         first = min([newest, *again.values_list("step", flat=True)[:1]])
-    return first, max(first, newest) + STEPS_AT_ONCE
+    return first, max(first, newest + 1), max(first, newest) + STEPS_AT_ONCE
 
 
-def _split(run: Run, first: int, last: int, now: datetime) -> list[step_clock.StepTime]:
+def _split(run: Run, first: int, following: int, last: int, now: datetime) -> list[step_clock.StepTime]:
     operations = stored_activity.operations_of(run.run_id, first - 1, last + 1)
     if not operations:
         return []
     start, end = begin_of(operations), max(record.at for _, record in operations)
+    turns = stored_activity.turns_between(start, end)
+    newest = min(last, max(step for step, _ in operations))
+    if max(len(turns), len(operations)) >= stored_activity.MOST_RECORDS and newest > first:
+        # The oldest are not among them: of fewer steps all are.
+        fewer = (following, last) if first < following else (first, (first + newest) // 2)
+        return _split(run, fewer[0], following, fewer[1], now)
     names = {record.worker for _, record in operations if record.worker}
     workers = stored_activity.workers_of(run.run_id, names, now=now.timestamp())
     activity = RunActivity(
@@ -87,7 +93,7 @@ def _split(run: Run, first: int, last: int, now: datetime) -> list[step_clock.St
         operations=operations,
         steps_completed=run.steps_completed,
         samples=stored_activity.samples_of(run.run_id, start, end),
-        turns=stored_activity.turns_between(start, end),
+        turns=turns,
         lives=[workers.lives.get(name, Life(name)) for name in names | workers.lives.keys()],
         unknown=stored_activity.gaps_of(run.run_id),
         offsets=workers.offsets,

@@ -17,7 +17,7 @@ from telemetry_app.run_activity import Life
 from workers_client import wire
 
 MOST_RECORDS = 50_000  # newest ops, samples and turns of a stretch that are looked at
-TURN_SPAN = timedelta(days=1)  # a turn that ends later than so after a stretch is not looked for: days are read whole
+TURN_SPAN = timedelta(days=1)  # a turn that ends later than so after a stretch is not looked for
 GROUP_SPAN = timedelta(hours=1)  # a group record that ends later than so after a stretch tells nothing of it
 
 _OPERATION = (
@@ -79,15 +79,13 @@ def samples_of(run_id: str, start: float, end: float) -> list[wire.SampleRecord]
     return records
 
 
-def turns_between(start: float, end: float, *, workloads: Iterable[str] = ()) -> list[wire.TurnRecord]:
-    """Return the newest stored turns that ended after `start` and began before `end` (unix seconds).
+def turns_between(start: float, end: float) -> list[wire.TurnRecord]:
+    """Return the newest stored turns of all workloads that ended after `start` and began before `end` (unix seconds).
 
-    Where the workloads are known an index serves each of them; else the days are read.
+    Of all, not of those that Redis knows: a holder of that time may be gone since.
     """
     ended = {"at__gt": from_unix(start), "at__lt": from_unix(end) + TURN_SPAN}
     rows = Turn.objects.filter(**ended, started_at__lt=from_unix(end))
-    names = list(workloads)
-    rows = rows.filter(workload__in=names) if names else rows
     return [turn_of(row) for row in rows.order_by("-at")[:MOST_RECORDS]]
 
 

@@ -229,7 +229,7 @@ def _turns(sources: RunSources, start: float, end: float) -> list[wire.TurnRecor
     fresh = new_turns() if sources.live is not None else None
     stored: list[wire.TurnRecord] = _stored(
         sources,
-        lambda: stored_activity.turns_between(start, end, workloads=fresh.workloads if fresh else ()),
+        lambda: stored_activity.turns_between(start, end),
         [],
     )
     return [*stored, *(fresh.records if fresh else ())]

@@ -120,6 +120,25 @@ def test_a_long_history_is_kept_a_part_at_a_time(trainer, monkeypatch):
     assert kept_steps() == list(range(10))
 
 
+def test_steps_are_split_from_all_their_turns_however_many_there_are(trainer, monkeypatch):
+    monkeypatch.setattr("telemetry_app.stored_activity.MOST_RECORDS", 16)
+    write_steps(trainer, range(10))
+    for _ in range(6):
+        snapshot(after_seconds=900)
+    assert list(StepTime.objects.values_list("gpu_wait_seconds", flat=True)) == [4.0] * 10
+
+
+def test_a_holder_that_redis_no_longer_knows_is_named(trainer):
+    write_steps(trainer, range(3))
+    snapshot(after_seconds=200)
+    StepTime.objects.all().delete()
+    trainer.client.zrem(wire.WORKLOADS_KEY, "w-b")
+    trainer.client.delete(wire.turns_key("w-b"))
+    assert told()[1]["gpu_wait_by"][0] | {"seconds": 0} == {
+        "workload": "w-b", "run_id": "run-b", "operation": "optim_step", "seconds": 0,
+    }  # fmt: skip
+
+
 def test_nothing_is_asked_for_again_while_nothing_is_new(trainer, monkeypatch):
     write_steps(trainer, range(3))
     snapshot(after_seconds=200)
