@@ -85,6 +85,7 @@ class Hub:
         self._seen: dict[str, None] = {}
         self._states: dict[str, str] = {}
         self._worker_event_id: int | None = None
+        self._incidents_since = self._began_at
         self._looked_at = 0.0  # monotonic, as the next
         self._looked_at_all = 0.0
 
@@ -170,7 +171,7 @@ class Hub:
             found = self._of_records(dirty, is_all=is_all)
             if time.monotonic() - self._looked_at >= LOOK_SECONDS:
                 self._looked_at = time.monotonic()
-                found += self._of_states() + self._of_workers()
+                found += self._of_states() + self._of_incidents() + self._of_workers()
         except LiveDataUnavailableError:
             self._all_dirty = True
             return []
@@ -194,6 +195,14 @@ class Hub:
         changed = [event for run, event in states.items() if self._states.get(run) != event.data["state"]]
         self._states = {run: event.data["state"] for run, event in states.items()}
         return changed
+
+    def _of_incidents(self) -> list[Event]:
+        try:
+            found = events.incidents_changed_since(self._incidents_since)
+        except HistoryUnavailableError:
+            return []
+        self._incidents_since = max([self._incidents_since, *(event.at for event in found)])
+        return [event for event in found if self._is_news(event)]
 
     def _of_workers(self) -> list[Event]:
         try:

@@ -16,7 +16,7 @@ from openrl_inspect.identifiers import find_run
 from openrl_inspect.parameters import run_argument
 from openrl_inspect.site import Answer, Site, run_path
 
-KINDS = ("step", "failure", "state", "worker")
+KINDS = ("step", "failure", "state", "incident", "worker")
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
 _STYLES = {"failure": "red", "missed": "yellow"}
 LASTING = (NotAllowedError, NotFoundError, RefusedError)  # asking again changes nothing
@@ -97,6 +97,7 @@ def _object(text: str) -> Answer | None:
 
 def _line(kind: str, data: Answer, width: int) -> Text:
     at = data.get("at") or data.get("finished_at") or data.get("state_since")
+    at = at or data.get("ended_at") or data.get("last_held_at")  # of an incident
     subject = cells.plain(data.get("run_id") or data.get("worker"))
     return Text.assemble(
         (f"{cells.clock(at)}  {kind:<8}", _STYLES.get(kind, "dim")),
@@ -118,6 +119,10 @@ def _told(kind: str, data: Answer) -> Text:
     if kind == "worker":
         detail = f"  {cells.plain(data['detail'])}" if data.get("detail") else ""
         return Text.assemble(cells.word(data.get("event")), detail)
+    if kind == "incident":
+        return Text(
+            f"{cells.plain(data.get('code'))} {cells.plain(data.get('change'))}: {cells.plain(data.get('cause'))}"
+        )
     if kind == "missed":
         return Text(f"{cells.count(data.get('count'))} events are missing here", "yellow")
     return Text(cells.plain(json.dumps(data, ensure_ascii=False)))

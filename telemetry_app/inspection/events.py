@@ -14,11 +14,12 @@ from typing import Any
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
+from telemetry_app.inspection.incidents import incident_fields
 from telemetry_app.inspection.records import FailureFilter, all_failures, failure_fields, sample_failure_fields
 from telemetry_app.inspection.runs import RunFilter, list_runs
 from telemetry_app.inspection.sources import history
 from telemetry_app.instants import from_unix, rfc3339
-from telemetry_app.models import StepAggregate, Worker, WorkerEvent
+from telemetry_app.models import Incident, StepAggregate, Worker, WorkerEvent
 from telemetry_app.step_numbers import number_steps
 from workers_client import wire
 
@@ -31,7 +32,7 @@ STEP_OPERATION = "optim_step"
 class Event:
     """One thing that happened. `runs` are those it is about; of a worker, those it names."""
 
-    kind: str  # step, failure, state or worker
+    kind: str  # step, failure, state, incident or worker
     at: float
     key: str
     data: dict[str, Any]
@@ -73,7 +74,7 @@ def past_events(*, since: float, run: str | None, limit: int, now: float) -> tup
     instant = from_unix(since)
     found: dict[str, Event] = {}
     is_whole = True
-    for read in (_past_steps, _past_failures, _past_worker_events):
+    for read in (_past_steps, _past_failures, _past_worker_events, _past_incidents):
         try:
             events = read(instant, run, limit + 1)
             found |= {event.key: event for event in events}
@@ -101,6 +102,12 @@ def worker_events_behind(event_id: int | None) -> list[Event]:
     """Return the events of workers that snapshots wrote behind the one of this id (None: none), oldest first."""
     rows = WorkerEvent.objects.filter(id__gt=event_id) if event_id is not None else WorkerEvent.objects.none()
     return list(_of_workers(history(lambda: list(rows.order_by("id")[:1_000]))))
+
+
+def incidents_changed_since(at: float) -> list[Event]:
+    """Return the incidents that were opened, reopened or closed at or after an instant (unix seconds), oldest first."""
+    rows = Incident.objects.filter(changed_at__gte=from_unix(at)).order_by("changed_at", "id")
+    return history(lambda: [_incident(row) for row in rows[:1_000]])
 
 
 def newest_worker_event_id() -> int:
@@ -136,6 +143,12 @@ def _past_worker_events(since: datetime, run: str | None, limit: int) -> list[Ev
     return list(_of_workers(history(lambda: list(rows.order_by("-at", "-id")[:limit]))))
 
 
+def _past_incidents(since: datetime, run: str | None, limit: int) -> list[Event]:
+    rows = Incident.objects.filter(changed_at__gte=since)
+    rows = rows.filter(run_id=run) if run is not None else rows
+    return history(lambda: [_incident(row) for row in rows.order_by("-changed_at", "-id")[:limit]])
+
+
 def _of_workers(rows: Sequence[WorkerEvent]) -> Iterator[Event]:
     known = Worker.objects.filter(worker__in={row.worker_id for row in rows}).values_list("worker", "runs")
     runs = dict(history(lambda: list(known))) if rows else {}
@@ -164,6 +177,13 @@ def _state(run: dict[str, Any], now: float) -> Event:
     at = datetime.fromisoformat(since).timestamp() if since else now
     data = {name: run[name] for name in ("run_id", "state", "state_since", "evidence", "also")}
     return Event("state", at, f"state {run['run_id']} {run['state']} {since}", data, frozenset([run["run_id"]]))
+
+
+def _incident(incident: Incident) -> Event:
+    change = "closed" if incident.ended_at else ("reopened" if incident.reopened_count else "opened")
+    at = incident.changed_at.timestamp()
+    data = {"change": change, **incident_fields(incident, incident.changed_at)}
+    return Event("incident", at, f"incident {incident.pk} {at}", data, frozenset([incident.run_id]))
 
 
 def _in_order(events: Iterable[Event]) -> list[Event]:

@@ -14,6 +14,7 @@ from django.test import AsyncClient
 from telemetry_app import event_hub
 from telemetry_app.api import events as stream
 from telemetry_app.event_hub import the_hub
+from telemetry_app.incidents import take_verdicts
 from telemetry_app.inspection.events import Event
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Worker, WorkerEvent
@@ -110,6 +111,21 @@ async def test_new_steps_and_failures_are_pushed_once(api, writer):
     _, step, _ = await reader.read("step")
     assert step["step"] == 2
     assert [data["step"] for kind, data, _ in reader.seen if kind == "step"] == [1, 2]
+
+
+@scenario
+async def test_incidents_are_pushed_as_they_open_and_close(api, writer):
+    reader = await opened(api)
+    await listening()
+    now = time.time()
+    flush(writer, *(op(at=now - 3 + n, status="failed", error_type="ValueError") for n in range(3)))
+    await sync_to_async(take_verdicts)()
+    _, opened_one, _ = await reader.read("incident")
+    assert (opened_one["change"], opened_one["run_id"], opened_one["code"]) == ("opened", RUN, "failing")
+    flush(writer, op(at=now))
+    await sync_to_async(take_verdicts)(now=from_unix(now + 60))
+    _, closed_one, _ = await reader.read("incident")
+    assert (closed_one["change"], closed_one["id"]) == ("closed", opened_one["id"])
 
 
 @scenario
