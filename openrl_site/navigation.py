@@ -14,6 +14,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str, str]]] = {
         ("Runs", "model_training", "telemetry_app_run_changelist", "telemetry_app.view_run"),
         ("Requests", "pending_actions", "telemetry_requests", "telemetry_app.view_run"),
         ("Failures", "error", "telemetry_failures", "telemetry_app.view_failedoperation"),
+        ("Incidents", "warning", "telemetry_app_incident_changelist", "telemetry_app.view_incident"),
         ("Workers", "memory", "telemetry_app_worker_changelist", "telemetry_app.view_worker"),
     ],
     "Upkeep": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -11,15 +12,20 @@ from django.utils import timezone
 from django.utils.text import capfirst
 
 from telemetry_app.admin.gpu_bar import gpu_bar
-from telemetry_app.admin.run_list_filters import TROUBLE
+from telemetry_app.admin.incidents import incidents_shown
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
 from telemetry_app.health import Health
-from telemetry_app.inspection.fleet import fleet
+from telemetry_app.incident_changes import TROUBLES
+from telemetry_app.inspection.every_run import every_run
+from telemetry_app.inspection.fleet import fleet_as_told
 from telemetry_app.inspection.run_previews import run_previews
+from telemetry_app.inspection.run_trouble import runs_in_trouble
+from telemetry_app.instants import from_unix
 from telemetry_app.models import Run, RunState
 
 SHOWN_RUNS = 10
 SHOWN_TROUBLE = 8
+INCIDENTS_SPAN = timedelta(days=1)  # incidents that ended so lately are shown beside the open ones
 
 admin.site.index_template = "telemetry_app/dashboard.html"
 
@@ -35,24 +41,30 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fleet(now: float) -> dict[str, Any]:
-    found = fleet(now=now)
+    told = every_run(now=now)
+    found = fleet_as_told(told)
     states = found["runs"]["by_state"]
     runs = Run.objects.defer("ledger_seen", "notes")
     newest = list(runs[:SHOWN_RUNS])
     previews = run_previews([run.pk for run in newest])
     bar = gpu_bar(found["gpu"])
+    incidents = incidents_shown(since=from_unix(now) - INCIDENTS_SPAN)
     return {
         "fleet": found,
         "run_states": [(state, states[state]) for state in RunState.values if states.get(state)],
-        "trouble_count": sum(states.get(state, 0) for state in TROUBLE),
-        "trouble": runs.filter(state__in=TROUBLE)[:SHOWN_TROUBLE],
+        "trouble_count": sum(states.get(state, 0) for state in TROUBLES),
+        "trouble": runs_in_trouble(told, SHOWN_TROUBLE),
         "gpu_bar": bar,
         "healths": [health.value for health in Health],
         "worker_rows": _worker_rows(found["workers"]["by_role"]),
         "checks": [{"name": name, **check} for name, check in found["site"]["checks"].items()],
         "warnings": _warnings(found["site"]["checks"]),
         "newest_runs": [(run, previews[run.pk]) for run in newest],
-        "names": _names({part.run_id for part in bar} | {entry["run_id"] for entry in _shown_entries(found)}),
+        **incidents,
+        "names": _names(
+            {part.run_id for part in bar}
+            | {entry["run_id"] for entry in [*_shown_entries(found), *incidents["incidents"]]}
+        ),
     }
 
 

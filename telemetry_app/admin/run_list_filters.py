@@ -12,16 +12,16 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.contrib.filters.admin import TextFilter
 
-from telemetry_app.models import Run, RunState
+from telemetry_app.incident_changes import TROUBLES
+from telemetry_app.models import Run
 
-TROUBLE = (RunState.LOST, RunState.STUCK, RunState.FAILING, RunState.DIVERGING)
 COUNT_LIMIT = 1_000  # more are not counted: the words beside the links stay cheap with any number of runs
 ACTIVE_WITHIN = timedelta(minutes=15)  # as long as a run without anything open is not idle
 SAVED_FILTER = "show"
 
 # Word in the address: label, and the condition for a user at an instant.
 _SAVED: dict[str, tuple[str, Callable[[Any, datetime], Q]]] = {
-    "trouble": ("In trouble", lambda user, now: Q(state__in=TROUBLE)),
+    "trouble": ("In trouble", lambda user, now: Q(state__in=TROUBLES)),
     "active": ("Active", lambda user, now: Q(last_activity_at__gte=now - ACTIVE_WITHIN)),
     "mine": ("Mine", lambda user, now: Q(owner=user)),
     "pinned": ("Pinned", lambda user, now: Q(pinned=True)),

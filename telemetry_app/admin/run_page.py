@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from telemetry_app.admin.compare import compare_url
+from telemetry_app.admin.incidents import incidents_shown
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.inspection.records import run_failures
 from telemetry_app.inspection.requests import run_requests
@@ -51,6 +52,7 @@ def run_page(run_id: str) -> dict[str, Any]:
         "describe_url": _page_of(sources.run_id, "describe/") if sources.row else None,
         **_open_requests(sources.run_id, now),
         "verdict": _verdict(sources.run_id, now),
+        **_incidents(sources.run_id),
         "plot_base": _page_of(sources.run_id),
         "compare_url": compare_url([sources.run_id]),
     }
@@ -75,6 +77,14 @@ def _verdict(run_id: str, now: float) -> dict[str, Any] | None:
         return run_verdict(run_id, now=now)
     except (LiveDataUnavailableError, HistoryUnavailableError, NotFoundError):
         return None
+
+
+def _incidents(run_id: str) -> dict[str, Any]:
+    """Return what went wrong with the run; where that can't be read, the sentence that says so."""
+    try:
+        return incidents_shown(run=run_id)
+    except HistoryUnavailableError as error:
+        return {"incidents_unknown": str(error)}
 
 
 def _step_row(step: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,11 @@ def fleet(*, now: float) -> dict[str, Any]:
     Raises:
         LiveDataUnavailableError: neither source can be asked.
     """
-    told = every_run(now=now)
+    return fleet_as_told(every_run(now=now))
+
+
+def fleet_as_told(told: EveryRun) -> dict[str, Any]:
+    """Return the state of the fleet from what was told of all runs."""
     seen = told.fleet
     clock = seen.now
     is_live = seen.live is not None

@@ -31,7 +31,11 @@ class IncidentFilter:
         rows = rows if self.run is None else rows.filter(run_id=self.run)
         rows = rows if self.code is None else rows.filter(code=self.code)
         rows = rows if self.is_open is None else rows.filter(ended_at__isnull=self.is_open)
-        return rows if self.since is None else rows.filter(Q(ended_at=None) | Q(ended_at__gte=self.since))
+        if self.since is None:
+            return rows
+        if self.is_open is False:  # closed after its end: an index finds those that changed since
+            rows = rows.filter(changed_at__gte=self.since)
+        return rows.filter(Q(ended_at=None) | Q(ended_at__gte=self.since))
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from telemetry_app.findings import Code
 from telemetry_app.health import Health
 from telemetry_app.models import RunState
 from telemetry_app.sparkline import HEIGHT, WIDTH, sparkline_points
@@ -27,7 +28,7 @@ _TONES = {
     RunState.IDLE.value: "calm", RunState.FINISHED.value: "calm",
     Health.ALIVE.value: "good", Health.LATE.value: "wait", Health.LOST.value: "bad", Health.EXITED.value: "calm",
     "failed": "bad", "succeeded": "good", "cancelled": "calm", "started": "good", "recovered": "good",
-}  # fmt: skip
+} | {code.value: "bad" for code in Code}  # fmt: skip
 NOTHING = SafeString('<span class="t-muted">–</span>')  # no value, which is not 0
 _MARKS = {"bad": "▲", "wait": "◆", "good": "●", "calm": "○"}
 

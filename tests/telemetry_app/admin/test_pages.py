@@ -18,7 +18,7 @@ from telemetry_app.snapshots import take_snapshot
 from workers_client import wire
 from workers_client.codec import encode_object
 
-LISTS = ("run", "worker", "failedoperation", "failedsample", "execution")
+LISTS = ("run", "worker", "failedoperation", "failedsample", "incident", "execution")
 
 pytestmark = pytest.mark.django_db
 
@@ -94,7 +94,7 @@ def test_the_run_page_takes_as_many_queries_for_many_records_as_for_few(
     put_run(redis_client, "run-a", steps=40, failures=20)
     take_snapshot()
     redis_client.flushdb()
-    with django_assert_max_num_queries(22):
+    with django_assert_max_num_queries(28):
         text_of(admin_client, "/admin/telemetry_app/run/run-a/change/")
 
 

@@ -1,0 +1,107 @@
+"""Incidents: the list over all runs, and the few that the fleet's page and a run's page show."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import RangeDateTimeFilter
+from unfold.decorators import display
+
+from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.inspection.incidents import IncidentFilter, list_incidents
+from telemetry_app.models import Incident, IncidentCode
+from telemetry_app.templatetags.telemetry import ago, badge, duration, short
+
+SHOWN_OPEN = len(IncidentCode)  # all that one run can have
+SHOWN_ENDED = 10
+
+
+def incidents_shown(*, run: str | None = None, since: datetime | None = None) -> dict[str, Any]:
+    """Return the newest open incidents, then the newest that ended (of those that held since an instant).
+
+    Raises:
+        HistoryUnavailableError: PostgreSQL can't be asked.
+    """
+    held = list_incidents(IncidentFilter(run=run, is_open=True), None, SHOWN_OPEN)
+    ended = list_incidents(IncidentFilter(run=run, is_open=False, since=since), None, SHOWN_ENDED)
+    return {
+        "incidents": [*held.results, *ended.results],
+        "incidents_open": held.total_matching,
+        "incidents_total": held.total_matching + ended.total_matching,
+        "is_incidents_total_capped": held.is_total_capped or ended.is_total_capped,
+        "last_pass_at": held.last_pass_at,
+    }
+
+
+class OpenFilter(admin.SimpleListFilter):
+    """Incidents that hold, or that ended."""
+
+    title = "open"
+    parameter_name = "open"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Return the choices."""
+        return [("yes", "still open"), ("no", "ended")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
+        """Return the open, or the ended ones."""
+        wanted = {"yes": Q(ended_at=None), "no": Q(ended_at__isnull=False)}
+        return queryset.filter(wanted.get(self.value() or "", Q()))
+
+
+@admin.register(Incident)
+class IncidentAdmin(ReadOnlyAdmin):
+    """Incidents, newest first."""
+
+    list_display = ("shown_code", "shown_run", "shown_cause", "shown_since", "shown_length", "shown_end")
+    list_display_links = None
+    list_filter = (OpenFilter, "code", ("started_at", RangeDateTimeFilter))
+    list_filter_submit = True
+    empty_help = "What goes wrong with a run appears here within seconds, and stays when it has ended."
+    search_fields = ("run__run_id",)
+    search_help_text = "Any part of a run's id"
+    ordering = ("-started_at", "-id")
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """A run's page links to its own, besides the filters."""
+        return lookup == "run_id__exact" or super().lookup_allowed(lookup, value, request)
+
+    @display(description="What", ordering="code")
+    def shown_code(self, incident: Incident) -> SafeString:
+        """What went wrong."""
+        return badge(incident.code)
+
+    @display(description="Run", ordering="run")
+    def shown_run(self, incident: Incident) -> SafeString:
+        """The run, with a link to its page."""
+        url = reverse("admin:telemetry_app_run_change", args=[admin.utils.quote(incident.run_id)])
+        return format_html('<a class="t-link" href="{}">{}</a>', url, short(incident.run_id, 28))
+
+    @display(description="Cause")
+    def shown_cause(self, incident: Incident) -> SafeString:
+        """The facts in words."""
+        return format_html('<span class="t-reason" title="{}">{}</span>', incident.cause, incident.cause)
+
+    @display(description="Since", ordering="started_at")
+    def shown_since(self, incident: Incident) -> SafeString:
+        """The age of its start."""
+        return ago(incident.started_at)
+
+    @display(description="For")
+    def shown_length(self, incident: Incident) -> str:
+        """How long it held; an open one, until now."""
+        end = incident.ended_at or timezone.now()
+        return duration((end - incident.started_at).total_seconds(), whole=True)
+
+    @display(description="Ended", ordering="ended_at")
+    def shown_end(self, incident: Incident) -> SafeString:
+        """The age of its end."""
+        return ago(incident.ended_at) if incident.ended_at else badge("open")
