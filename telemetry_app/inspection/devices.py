@@ -45,7 +45,7 @@ def turns_of_devices(since: float | None, until: float | None, *, now: float) ->
     workers = or_none_where_live_is_out(read_workers)
     clock = (workers.redis_time if workers else None) or now
     end = clock if until is None else min(until, clock)
-    found = DeviceTurns(since=end - SPAN_SECONDS if since is None else since, until=end)
+    found = DeviceTurns(since=max(0.0, end - SPAN_SECONDS) if since is None else since, until=end)
     if not found.since < found.until <= found.since + MOST_SPAN_SECONDS:
         rule = f"must be after since={rfc3339(found.since)}, and at most 400 days"
         raise InvalidQueryError("until", f"until={rfc3339(found.until)} {rule}.")

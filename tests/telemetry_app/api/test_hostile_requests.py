@@ -22,7 +22,8 @@ from tests.support.records import RUN, op, sample_failure, sample_group, step_of
 pytestmark = pytest.mark.django_db
 WORKER = "w-1"
 ROUTES_WITH_IDS = [route for route in ROUTES if "<" in route]
-PATHS = [path_of(route, run=RUN, worker=WORKER) for route in ROUTES]
+DEVICE = "unnamed"  # as is the device of turns without a node
+PATHS = [path_of(route, run=RUN, worker=WORKER, device=DEVICE) for route in ROUTES]
 ODD = [
     "", "a\x00b", "\n\r\t\x1b[31m\u202e", "🚀" * 50, "<script>alert(1)</script>", "'; DROP TABLE telemetry_app_run; --",
     "%s%n", "-1", "0", "1e999", "NaN", "9" * 400, "9007199254740992", "0001-01-01T00:00:00Z",
@@ -180,14 +181,14 @@ RAW_IDS = [b"%ff", b"%c0%af", b"%ed%a0%80", b"%", b"%zz", b"%00", b"\xff\xfe", b
 def test_odd_ids_in_paths(caller):
     for route in ROUTES_WITH_IDS:
         for odd in ODD_IDS:
-            path = path_of(route, run=odd, worker=odd)
+            path = path_of(route, run=odd, worker=odd, device=odd)
             checked(caller.get(path))
             checked(async_to_sync(AsyncClient(headers=_headers(caller)).get)(path))
 
 
 def test_ids_that_are_no_text(caller):
     for route in ROUTES_WITH_IDS:
-        before, after = path_of(route, run="@", worker="@").encode().split(quote("@").encode())
+        before, after = path_of(route, run="@", worker="@", device="@").encode().split(quote("@").encode())
         for raw in RAW_IDS:
             target = before + raw + after
             # As servers of ASGI hand it over: decoded, and the undecoded form beside it.

@@ -49,7 +49,7 @@ def test_each_policy_is_told_with_its_newest_execution(api, kept):
     assert (newest["rows_removed"], newest["bytes_removed"], newest["error"]) == (10, 1000, None)
     assert (steps["expired_rows"], steps["newest_execution"]["error"]) == (1, "no lock")
     assert (samples["days_to_keep"], samples["cutoff_at"], samples["newest_execution"]) == (None, None, None)
-    assert answer["count"] == 6
+    assert answer["count"] == 7
 
 
 def test_it_costs_as_many_queries_for_many_rows_as_for_one(api, kept, django_assert_max_num_queries):
