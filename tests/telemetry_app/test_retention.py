@@ -187,7 +187,7 @@ def pinned():
 
 
 def test_a_pinned_run_is_kept_whole(pinned):
-    keep(operations=1, samples=1, turns=1, steps=1, worker_events=1, runs=1)
+    keep(operations=1, samples=1, turns=1, steps=1, worker_events=1, incidents=1, runs=1)
     summary = apply_retention(now=NOW)
     for model in (Operation, Sample, StepAggregate, Gap, Run):
         assert set(model.objects.values_list("run_id", flat=True)) == {"pinned"}

@@ -103,7 +103,7 @@ def test_policies_are_neither_added_nor_deleted(admin_client: Client) -> None:
     keep(operations=14)
     assert admin_client.get(f"{POLICIES}add/").status_code == 403
     assert admin_client.post(f"{POLICIES}operations/delete/", {"post": "yes"}).status_code == 403
-    assert RetentionPolicy.objects.count() == 6
+    assert RetentionPolicy.objects.count() == len(RetentionPolicy.Kind)
 
 
 def test_policies_are_changed_by_those_who_may(client: Client, staff: Callable[..., Client]) -> None:
