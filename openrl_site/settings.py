@@ -171,6 +171,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "openrl_site" / "templates"],  # before the theme's
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

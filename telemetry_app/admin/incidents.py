@@ -17,7 +17,7 @@ from unfold.decorators import display
 
 from telemetry_app.admin.read_only import ReadOnlyAdmin
 from telemetry_app.inspection.incidents import IncidentFilter, list_incidents
-from telemetry_app.models import Incident, IncidentCode
+from telemetry_app.models import Incident, IncidentCode, VerdictPass
 from telemetry_app.templatetags.telemetry import ago, badge, duration, short
 
 SHOWN_OPEN = len(IncidentCode)  # all that one run can have
@@ -62,9 +62,9 @@ class IncidentAdmin(ReadOnlyAdmin):
     """Incidents, newest first."""
 
     list_display = ("shown_code", "shown_run", "shown_cause", "shown_since", "shown_length", "shown_end")
-    list_display_links = None
     list_filter = (OpenFilter, "code", ("started_at", RangeDateTimeFilter))
     list_filter_submit = True
+    list_before_template = "telemetry_app/incidents_before.html"
     empty_help = "What goes wrong with a run appears here within seconds, and stays when it has ended."
     search_fields = ("run__run_id",)
     search_help_text = "Any part of a run's id"
@@ -73,6 +73,11 @@ class IncidentAdmin(ReadOnlyAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """A run's page links to its own, besides the filters."""
         return lookup == "run_id__exact" or super().lookup_allowed(lookup, value, request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list with when somebody looked last."""
+        last_pass_at = VerdictPass.objects.values_list("ended_at", flat=True).first()
+        return super().changelist_view(request, {**(extra_context or {}), "last_pass_at": last_pass_at})
 
     @display(description="What", ordering="code")
     def shown_code(self, incident: Incident) -> SafeString:

@@ -67,8 +67,8 @@ class ExecutionAdmin(ReadOnlyAdmin):
     """Executions, newest first, with buttons that queue one."""
 
     list_display = (
-        "task", "policy", "shown_outcome", "shown_started", "shown_seconds", "runs_count", "rows_written",
-        "shown_lag", "missing_records", "shown_removed", "shown_cutoff", "malformed_count", "error",
+        "task", "policy", "shown_outcome", "shown_started", "shown_seconds", "shown_runs", "shown_written",
+        "shown_lag", "shown_missing", "shown_removed", "shown_cutoff", "error",
     )  # fmt: skip
     list_filter = ("task", PolicyFilter, OutcomeFilter)
     list_before_template = "telemetry_app/executions_before.html"
@@ -91,6 +91,22 @@ class ExecutionAdmin(ReadOnlyAdmin):
     def shown_seconds(self, execution: Execution) -> str:
         """How long it took."""
         return duration(execution.seconds)
+
+    @display(description="Runs", ordering="runs_count")
+    def shown_runs(self, execution: Execution) -> str:
+        """Of a snapshot: the runs that had something new."""
+        return figure(execution.runs_count)
+
+    @display(description="Rows", ordering="rows_written")
+    def shown_written(self, execution: Execution) -> str:
+        """Of a snapshot: the rows it wrote."""
+        return figure(execution.rows_written)
+
+    @display(description="Not seen", ordering="missing_records")
+    def shown_missing(self, execution: Execution) -> str:
+        """Records that a snapshot knows to exist and never saw, and those that it could not read."""
+        malformed = f", {figure(execution.malformed_count)} malformed" if execution.malformed_count else ""
+        return f"{figure(execution.missing_records)}{malformed}"
 
     @display(description="Lag", ordering="lag_seconds")
     def shown_lag(self, execution: Execution) -> str:

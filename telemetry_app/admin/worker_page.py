@@ -40,14 +40,20 @@ def worker_page(worker: str) -> dict[str, Any]:
         raise Http404(str(error)) from error
     except (LiveDataUnavailableError, HistoryUnavailableError) as error:
         return {"outage": str(error)}
-    named = ("host", "pid", "node", "pod", "pod_uid", "parent", "interval_seconds")
     return {
         "worker": fields,
-        "process": {name: fields[name] for name in named if fields[name] is not None},
+        "process": _process(fields),
         "plot_base": reverse("admin:telemetry_app_worker_change", args=[quote(worker)]).removesuffix("change/"),
         "as_of": rfc3339(now),
         **_events(worker, now),
     }
+
+
+def _process(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return where the worker runs; its process id is a name, not a figure."""
+    named = ("host", "pid", "node", "pod", "pod_uid", "parent", "interval_seconds")
+    told = {name: fields[name] for name in named if fields[name] is not None}
+    return told | ({"pid": str(told["pid"])} if "pid" in told else {})
 
 
 def _events(worker: str, now: float) -> dict[str, Any]:

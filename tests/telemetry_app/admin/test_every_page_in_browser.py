@@ -27,7 +27,8 @@ PAGES = (
     f"{TELEMETRY}/run/run_2Fa/change/", f"{TELEMETRY}/failedoperation/groups/", f"{TELEMETRY}/failedoperation/",
     f"{TELEMETRY}/worker/", f"{TELEMETRY}/worker/trainer-gone/change/", f"{TELEMETRY}/execution/upkeep/",
     f"{TELEMETRY}/execution/", f"{TELEMETRY}/retentionpolicy/operations/change/", f"{TELEMETRY}/apitoken/",
-    f"{TELEMETRY}/apitoken/add/", "/admin/auth/user/", "/admin/auth/user/add/", "/admin/auth/group/",
+    f"{TELEMETRY}/apitoken/add/", f"{TELEMETRY}/incident/", "/admin/auth/user/",
+    "/admin/auth/user/add/", "/admin/auth/group/",
     "/admin/django_celery_beat/periodictask/",
     "/admin/django_celery_beat/periodictask/add/",
 )  # fmt: skip

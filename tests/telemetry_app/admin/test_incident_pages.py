@@ -87,6 +87,16 @@ def test_where_nothing_went_wrong_pages_say_whether_anybody_looked(admin_client:
     assert "None" in section(text_of(admin_client, RUN_PAGE), "run-incidents")
 
 
+def test_the_list_says_when_somebody_looked(admin_client: Client, writer: RecordWriter) -> None:
+    path = "/admin/telemetry_app/incident/"
+    assert "Nobody looked" in text_of(admin_client, path)
+    failing(writer)
+    take_verdicts()
+    take_snapshot()
+    assert "As of the newest look" in text_of(admin_client, path)
+    assert "ValueError" in text_of(admin_client, f"{path}{Incident.objects.get().pk}/change/")
+
+
 def test_figures_lead_to_the_list(admin_client: Client, writer: RecordWriter) -> None:
     Run.objects.create(run_id=RUN, first_seen_at=timezone.now(), last_activity_at=timezone.now())
     incident("stuck", started=1)

@@ -18,7 +18,7 @@ from telemetry_app.snapshots import take_snapshot
 from workers_client import wire
 from workers_client.codec import encode_object
 
-LISTS = ("run", "worker", "failedoperation", "failedsample", "incident", "execution")
+LISTS = ("run", "worker", "failedoperation", "failedsample", "execution")
 
 pytestmark = pytest.mark.django_db
 

@@ -187,3 +187,10 @@ def test_a_snapshot_under_way_does_not_undo_what_was_edited_meanwhile(
     take_snapshot()
     run = Run.objects.get()
     assert (run.name, run.tags, run.pinned) == ("edited", ["kept"], True)
+
+
+def test_the_id_of_a_run_stands_over_its_form_as_it_is(admin_client: Client) -> None:
+    Run.objects.create(run_id="small-run", first_seen_at=timezone.now(), last_activity_at=timezone.now())
+    shown = admin_client.get("/admin/telemetry_app/run/small-run/describe/").content.decode()
+    assert ">small-run</a>" in shown
+    assert "Small-run" not in shown
