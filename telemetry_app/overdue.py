@@ -54,7 +54,7 @@ def _in_queue(facts: RunFacts, server: WorkerFact, work: OutstandingWork, since_
     trainers = [worker for worker in own_workers(facts) if worker.is_living and _may_pop(worker)]
     if not trainers and any(_lost_with_work(facts, worker) for worker in own_workers(facts)):
         return None  # the run is lost, and this waits for what was lost
-    if not trainers or _was_overtaken(facts, since_asked):
+    if not trainers or (_was_overtaken(facts, since_asked) and not _is_popped(facts, work)):
         return _of_age(facts, server, since_asked, work.operation)
     found = [_popped(facts, worker, work.operation, since_asked) for worker in trainers]
     return None if None in found else max((each for each in found if each), key=lambda each: each.since)
@@ -86,6 +86,12 @@ def _lost_with_work(facts: RunFacts, worker: WorkerFact) -> bool:
 def _may_pop(worker: WorkerFact) -> bool:
     """Return whether a worker runs ops: a trainer, or an API server that trains too."""
     return worker.is_in_ledger and (not worker.is_api_server or worker.record.current is not None)
+
+
+def _is_popped(facts: RunFacts, work: OutstandingWork) -> bool:
+    """Return whether the oldest request is held by who popped it, too: then it is in no queue that could pass it by."""
+    popped = (held for worker in facts.workers if not worker.is_api_server for held in worker.record.outstanding)
+    return any(request_id in held.request_ids for held in popped for request_id in work.request_ids[:1])
 
 
 def _was_overtaken(facts: RunFacts, since_asked: float) -> bool:

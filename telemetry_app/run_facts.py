@@ -143,8 +143,8 @@ def asked_at(facts: RunFacts, worker: WorkerFact, work: OutstandingWork) -> floa
     """Return when the oldest of these requests was asked for that still waits here; None where none does, or none says
     when.
 
-    An API server also holds requests that others popped, whose own lists tell of them, and answered ones that no client
-    has fetched: where its oldest is one of these, no more is known than when the newest request came.
+    An API server also holds requests of workers that are gone, whose own lists tell of them, and answered ones that no
+    client has fetched: where its oldest is one of these, no more is known than when the newest request came.
     """
     if work.oldest_at is None:
         return None
@@ -153,7 +153,7 @@ def asked_at(facts: RunFacts, worker: WorkerFact, work: OutstandingWork) -> floa
         return oldest_at
     told = {record.request_id for record in facts.operations}
     for other in facts.workers:
-        if not other.is_api_server:
+        if not other.is_api_server and other.health in GONE:
             told.update(each for held in other.record.outstanding for each in held.request_ids)
     if not work.request_ids or work.request_ids[0] not in told:
         return oldest_at

@@ -139,7 +139,12 @@ def _lost(facts: RunFacts) -> Iterator[Condition]:
 
 
 def _stuck(facts: RunFacts) -> Iterator[Condition]:
+    popped = {
+        request_id for worker, work in held_work(facts) if not worker.is_api_server for request_id in work.request_ids
+    }
     for worker, work in held_work(facts):
+        if worker.is_api_server and work.request_ids and popped.issuperset(work.request_ids):
+            continue  # told by who popped them, or as lost with it
         late = overdue(facts, worker, work)
         if late is None or _is_left_behind(facts, worker, work, late.since):
             continue
