@@ -8,7 +8,7 @@ from telemetry_app.health import Health, worker_health
 from telemetry_app.models import Run
 from telemetry_app.rates import percentile_95
 from telemetry_app.readers import LiveRun, LiveWorkers
-from telemetry_app.run_facts import Learned, RunFacts, WorkerFact
+from telemetry_app.run_facts import Learned, RunFacts, WorkerFact, finishes_by_redis_clock
 from telemetry_app.run_state import RunVerdict, run_state
 from workers_client.wire import SAMPLE, OpRecord, SampleGroup
 from workers_client.wire_worker import Ledger, WorkerRecord
@@ -76,14 +76,12 @@ def state_of_run(
         RunFacts(
             run_id=live.run_id,
             now=now,
-            last_activity_at=live.last_activity_at,
             ledger=live.ledger,
-            operations=live.operations.records,
-            last_sample_at=max((record.at for record in live.samples.records), default=None),
             workers=workers,
             expected_seconds=expected_seconds,
             learned=learned or {},
             sample_seconds=sample_seconds(live),
+            **finishes_by_redis_clock(live.operations.records, live.samples.records, live.last_activity_at, workers),
         )
     )
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from telemetry_app.health import Health
 from workers_client import wire
 from workers_client.wire_values import LAST_INSTANT
 from workers_client.wire_worker import Ledger, OutstandingWork, WorkerRecord
 
+CLOCK_SECONDS = 1.0  # a clock that is off by less moves nothing that a state is told from
 NEWEST_RECORDS = 64  # op records that a state is told from
 LIVING = (Health.ALIVE, Health.LATE)
 GONE = (Health.LOST, Health.EXITED)
@@ -110,6 +112,38 @@ class RunFacts:
     expected_from: Mapping[str, int] = field(default_factory=dict)
     learned: Mapping[str, Learned] = field(default_factory=dict)
     sample_seconds: Sequence[float] = ()
+
+
+def finishes_by_redis_clock(
+    operations: Sequence[wire.OpRecord],
+    samples: Sequence[wire.SampleRecord],
+    last_activity_at: float | None,
+    workers: Sequence[WorkerFact],
+) -> dict[str, Any]:
+    """Return `operations`, `last_sample_at` and `last_activity_at` of `RunFacts` by Redis's clock.
+
+    Workers write instants of their own clock, and say how far it is off. Where one's is, its newest finish is the run's
+    newest activity: the index does not say whose clock it was told by. Call it once: nothing says what was corrected.
+    """
+    offsets = _offsets(workers)
+    last_sample_at = max((record.at - offsets.get(record.worker, 0.0) for record in samples), default=None)
+    if offsets:
+        operations = [_earlier(record, offsets.get(record.worker, 0.0)) for record in operations]
+        finishes = [record.at for record in operations] + [at for at in (last_sample_at,) if at is not None]
+        last_activity_at = max(finishes, default=last_activity_at)
+    return {"operations": operations, "last_sample_at": last_sample_at, "last_activity_at": last_activity_at}
+
+
+def _offsets(workers: Sequence[WorkerFact]) -> dict[str | None, float]:
+    known = ((worker.name, worker.record.clock_offset_seconds or 0.0) for worker in workers)
+    return {name: seconds for name, seconds in known if abs(seconds) > CLOCK_SECONDS}
+
+
+def _earlier(record: wire.OpRecord, seconds: float) -> wire.OpRecord:
+    if not seconds:
+        return record
+    started_at = None if record.started_at is None else record.started_at - seconds
+    return replace(record, at=record.at - seconds, started_at=started_at)
 
 
 def of_newest_records(facts: RunFacts) -> RunFacts:

@@ -21,7 +21,7 @@ from telemetry_app.models import Run, Worker
 from telemetry_app.op_history import learned_of
 from telemetry_app.op_seconds import newest_of_run, newest_of_runs
 from telemetry_app.rates import percentile_95
-from telemetry_app.run_state import RunFacts, WorkerFact
+from telemetry_app.run_facts import RunFacts, WorkerFact, finishes_by_redis_clock
 from telemetry_app.silences import with_silences
 from workers_client import wire
 from workers_client.codec import encode_object
@@ -243,19 +243,23 @@ def facts_of_run(sources: RunSources, *, now: float) -> tuple[RunFacts, FleetWor
 def _facts(sources: RunSources, fleet: FleetWorkers, typical: Typical, operations: Sequence[wire.OpRecord]) -> RunFacts:
     """Return a run's facts; `operations` are those at hand beside what Redis holds."""
     live, row = sources.live, sources.row
+    workers = fleet.of_run(sources.run_id)
     activity = (live.last_activity_at if live else None, to_unix(row.last_activity_at) if row else None)
     return RunFacts(
         run_id=sources.run_id,
         now=fleet.now,
-        last_activity_at=max((at for at in activity if at is not None), default=None),
         ledger=live.ledger if live and live.exists else _ledger_of_row(row),
-        operations=operations or (live.operations.records if live else ()),
-        last_sample_at=max((record.at for record in live.samples.records), default=None) if live else None,
-        workers=fleet.of_run(sources.run_id),
+        workers=workers,
         expected_seconds=typical.seconds,
         expected_from=typical.counts,
         learned=learned_of(row.op_seconds) if row else {},
         sample_seconds=sample_seconds(live) if live else (),
+        **finishes_by_redis_clock(
+            operations or (live.operations.records if live else ()),
+            live.samples.records if live else (),
+            max((at for at in activity if at is not None), default=None),
+            workers,
+        ),
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from telemetry_app.instants import rfc3339
+from telemetry_app.models import Run
 from telemetry_app.snapshots import take_snapshot
-from tests.support.records import RUN, op, step_of_ops, worker
+from tests.support.records import RUN, op, sample_group, step_of_ops, worker
 from tests.telemetry_app.api.conftest import run_path
 
 pytestmark = pytest.mark.django_db
@@ -125,3 +127,18 @@ def redis_out_later(point_site_at, tmp_path):
 
 def test_an_unknown_run_has_no_verdict(api, writer):
     api.answer(run_path("nobody", "/verdict"), 404)
+
+
+@pytest.mark.parametrize("offset_seconds", [3_600.0, -3_600.0])
+def test_a_run_is_judged_by_rediss_clock_whatever_its_workers_is(api, writer, now, offset_seconds):
+    """By a clock an hour ahead its last op would be of the future, and the run would progress until that comes."""
+    ended = now - 120
+    writer.workers(worker("t-1", at=now + offset_seconds, clock_offset_seconds=offset_seconds))
+    writer.operations(op(at=ended + offset_seconds, worker="t-1"))
+    writer.samples(sample_group(at=ended - 5 + offset_seconds, worker="t-1"))
+    writer.ledger(enqueued=1, popped=1, answered=1, delivered=1)
+    answers = [api.answer(run_path(RUN, "/verdict")), api.answer(run_path(RUN)), api.answer("/runs")["results"][0]]
+    assert [answer["state"] for answer in answers] == ["waiting_for_client"] * 3
+    assert answers[0]["since"] == rfc3339(ended)
+    take_snapshot()
+    assert Run.objects.get().state == "waiting_for_client"
