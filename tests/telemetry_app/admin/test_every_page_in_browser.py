@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from playwright.sync_api import Page
 from pytest_django.live_server_helper import LiveServer
 
+from telemetry_app.incidents import take_verdicts
 from telemetry_app.models import ApiToken, Execution, Run
 from telemetry_app.retention import apply_retention
 from telemetry_app.schedule import create_periodic_tasks
@@ -53,6 +54,7 @@ def fleet_in_trouble(redis_client: redis.Redis) -> None:
     redis_client.zadd(wire.RUNS_KEY, {"run/a": now})
     redis_client.set(wire.worker_key("trainer-gone"), encode_object(worker))
     redis_client.zadd(wire.WORKERS_KEY, {"trainer-gone": now - 600})
+    take_verdicts()
     take_snapshot()
     apply_retention()
     create_periodic_tasks()
