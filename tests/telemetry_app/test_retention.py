@@ -197,8 +197,8 @@ def test_a_pinned_run_is_kept_whole(pinned):
     assert list(Worker.objects.values_list("worker", flat=True)) == ["worker-pinned"]
     assert list(ListCursor.objects.values_list("list_key", flat=True)) == [wire.operations_key("pinned")]
     assert {result.policy: result.rows_removed for result in summary.policies} == {
-        "operations": 50, "samples": 50, "turns": 1, "steps": 1, "worker_events": 1, "runs": 3, "redis": 0,
-        "executions": 0,
+        "operations": 50, "samples": 50, "turns": 1, "steps": 1, "worker_events": 1, "incidents": 0, "runs": 3,
+        "redis": 0, "executions": 0,
     }  # fmt: skip
 
 
