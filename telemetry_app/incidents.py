@@ -30,7 +30,7 @@ from telemetry_app.incident_changes import (
     changes,
     troubles_of,
 )
-from telemetry_app.inspection.run_facts import facts_of_runs, read_fleet_workers, typical_anywhere
+from telemetry_app.inspection.known_runs import facts_of_runs, read_fleet_workers, typical_anywhere
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Incident, Run, VerdictPass
 from telemetry_app.models.limits import TEXT_LENGTH

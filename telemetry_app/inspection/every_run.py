@@ -18,7 +18,7 @@ from django.db.models import F
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
-from telemetry_app.inspection.run_facts import (
+from telemetry_app.inspection.known_runs import (
     FleetWorkers,
     KnownRun,
     Typical,

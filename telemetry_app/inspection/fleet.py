@@ -15,9 +15,9 @@ from telemetry_app.gpu_share import GpuShare, gpu_share
 from telemetry_app.health import Health
 from telemetry_app.inspection.coverage import source_word
 from telemetry_app.inspection.every_run import EveryRun, every_run
+from telemetry_app.inspection.known_runs import FleetWorkers
 from telemetry_app.inspection.records import FailureFilter, all_failures
 from telemetry_app.inspection.requests import request_fields
-from telemetry_app.inspection.run_facts import FleetWorkers
 from telemetry_app.inspection.sources import history
 from telemetry_app.inspection.turn_sources import new_turns, stored_turns_between
 from telemetry_app.instants import from_unix, rfc3339

@@ -9,7 +9,7 @@ from typing import Any
 
 from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.every_run import every_run, open_requests_of
-from telemetry_app.inspection.run_facts import FleetWorkers, facts_of_run
+from telemetry_app.inspection.known_runs import FleetWorkers, facts_of_run
 from telemetry_app.inspection.sources import RunSources, run_sources
 from telemetry_app.instants import rfc3339
 from telemetry_app.open_requests import OpenRequests, order_of

@@ -9,7 +9,7 @@ from itertools import chain
 
 from telemetry_app.incident_changes import TROUBLES
 from telemetry_app.inspection.every_run import EveryRun
-from telemetry_app.inspection.run_facts import rows_of, rows_or_none
+from telemetry_app.inspection.known_runs import rows_of, rows_or_none
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Run
 

@@ -13,6 +13,15 @@ from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailabl
 from telemetry_app.facts import known_workers, state_of_row, state_of_run, typical_seconds
 from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.every_run import RECENT_RUNS, EveryRun, every_run, verdict_of
+from telemetry_app.inspection.known_runs import (
+    FleetWorkers,
+    KnownRun,
+    Typical,
+    add_stored_workers,
+    facts_of_runs,
+    read_fleet_workers,
+    typical_anywhere,
+)
 from telemetry_app.inspection.run_candidates import (
     ORDERINGS,
     Candidate,
@@ -23,15 +32,6 @@ from telemetry_app.inspection.run_candidates import (
     live_alone,
     position_types,
     stored_and_live,
-)
-from telemetry_app.inspection.run_facts import (
-    FleetWorkers,
-    KnownRun,
-    Typical,
-    add_stored_workers,
-    facts_of_runs,
-    read_fleet_workers,
-    typical_anywhere,
 )
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.workers import KnownWorker, worker_fields

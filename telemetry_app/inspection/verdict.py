@@ -7,7 +7,7 @@ from typing import Any
 
 from telemetry_app.findings import Finding
 from telemetry_app.inspection.coverage import run_coverage, source_word
-from telemetry_app.inspection.run_facts import facts_of_run
+from telemetry_app.inspection.known_runs import facts_of_run
 from telemetry_app.inspection.sources import RunSources, run_sources
 from telemetry_app.instants import rfc3339, to_unix
 from telemetry_app.run_facts import RunFacts

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from telemetry_app import readers
-from telemetry_app.inspection import every_run, run_facts
+from telemetry_app.inspection import every_run, known_runs
 from telemetry_app.snapshots import take_snapshot
 from tests.support.costs import cost_of
 from tests.support.records import RUN, op, worker
@@ -108,7 +108,7 @@ def test_an_answer_costs_the_same_for_few_and_for_a_hundred_runs(api, writer, no
     put_runs(writer, now, range(1))
     take_snapshot()
     few = cost_of(api, path, monkeypatch)
-    put_runs(writer, now, range(1, run_facts.RUNS_AT_ONCE - 1))
+    put_runs(writer, now, range(1, known_runs.RUNS_AT_ONCE - 1))
     take_snapshot()
     assert cost_of(api, path, monkeypatch) == few
 
@@ -121,7 +121,7 @@ def test_no_more_of_a_run_is_read_than_its_state_needs(api, writer, now, monkeyp
         readers, "_checked", lambda elements, *rest: lengths.append(len(elements)) or original(elements, *rest)
     )
     api.answer("/runs", state="idle")
-    assert max(lengths) == run_facts.NEWEST_OPERATIONS
+    assert max(lengths) == known_runs.NEWEST_OPERATIONS
 
 
 def test_the_101st_run_of_a_lost_worker_is_told_though_redis_forgot_the_worker(api, writer, now):
@@ -140,7 +140,7 @@ def test_the_101st_run_of_a_lost_worker_is_told_though_redis_forgot_the_worker(a
 def test_the_holder_of_the_gpu_is_known_to_a_run_that_waits_alone(now):
     holder = worker("t-1", at=now, runs=("run-b",), turn=CurrentTurn("w-1", now - 9, now - 8))
     waiting = worker("t-2", at=now, turn=CurrentTurn("w-2", now - 5))
-    alive = [run_facts.WorkerFact(record, run_facts.health_of(record, now, now)) for record in (holder, waiting)]
-    fleet = run_facts.FleetWorkers(alive, now=now)
+    alive = [known_runs.WorkerFact(record, known_runs.health_of(record, now, now)) for record in (holder, waiting)]
+    fleet = known_runs.FleetWorkers(alive, now=now)
     assert [each.record.worker for each in fleet.of_run(RUN)] == ["t-2", "t-1"]
     assert [each.record.worker for each in fleet.of_run("run-b")] == ["t-1"]
