@@ -51,6 +51,11 @@ class TurnsByEnd:
         return sorted(found.values(), key=lambda holder: (-holder.seconds, holder.workload, holder.worker or ""))
 
 
+def first_instant(turn: TurnRecord) -> float:
+    """Return when a turn was asked for, or began where that is not known."""
+    return turn.started_at if turn.requested_at is None else min(turn.requested_at, turn.started_at)
+
+
 def share_a_device(turn: TurnRecord, other: TurnRecord) -> bool:
     """Return whether two turns are taken to be of one device."""
     return turn.node is None or other.node is None or turn.node == other.node

@@ -11,6 +11,7 @@ from telemetry_app.device_share import ACTIVITIES, DAY_SECONDS, DeviceRow, devic
 from telemetry_app.device_time import device_time
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.facts import known_workers
+from telemetry_app.gpu_turns import first_instant
 from telemetry_app.inspection.coverage import source_word
 from telemetry_app.inspection.sources import history, or_none_where_live_is_out
 from telemetry_app.inspection.turn_sources import new_turns
@@ -55,8 +56,7 @@ def turns_of_devices(since: float | None, until: float | None, *, now: float) ->
         raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.")
     facts = known_workers(workers, clock) if workers else []
     for turn in [*stored, *(live.records if live else ()), *turns_now(facts, clock)]:
-        first = turn.started_at if turn.requested_at is None else min(turn.requested_at, turn.started_at)
-        if turn.at > found.since and first < found.until:
+        if turn.at > found.since and first_instant(turn) < found.until:
             found.by_device.setdefault(device_of(turn), []).append(turn)
     found.coverage = {
         "live": live is not None and live.is_live,

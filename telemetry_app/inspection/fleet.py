@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from telemetry_app.exceptions import HistoryUnavailableError
 from telemetry_app.gpu_share import GpuShare, gpu_share
+from telemetry_app.gpu_turns import first_instant
 from telemetry_app.health import Health
 from telemetry_app.inspection.coverage import source_word
 from telemetry_app.inspection.every_run import EveryRun, every_run
@@ -21,7 +22,7 @@ from telemetry_app.inspection.requests import request_fields
 from telemetry_app.inspection.sources import history
 from telemetry_app.inspection.turn_sources import new_turns, stored_turns_between
 from telemetry_app.instants import from_unix, rfc3339
-from telemetry_app.models import Execution, Run, RunState, Worker
+from telemetry_app.models import Execution, Run, RunState, Turn, Worker
 from telemetry_app.open_activity import turns_now
 from telemetry_app.open_requests import order_of
 from telemetry_app.readiness import check_all
@@ -145,8 +146,16 @@ def _gpu(seen: FleetWorkers, clock: float) -> dict[str, Any]:
     if is_capped:  # all turns are known from the end of the oldest one on
         start = max(start, min(turn.at for turn in stored))
     turns = [*stored, *(live.records if live else ()), *turns_now(seen.workers, clock)]
+    if not _or(
+        True, seen, lambda: _has_turn_before(start)
+    ):  # nobody knows what a GPU did before the first of all turns
+        start = max(start, min((first_instant(turn) for turn in turns), default=start))
     share = gpu_share(turns, start=start, end=max(clock, start))
     return {"since": rfc3339(start), "until": rfc3339(clock), "is_span_shortened": is_capped, **_share_fields(share)}
+
+
+def _has_turn_before(start: float) -> bool:
+    return Turn.objects.filter(at__lte=from_unix(start)).exists()
 
 
 def _share_fields(share: GpuShare) -> dict[str, Any]:

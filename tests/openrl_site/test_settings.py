@@ -12,7 +12,7 @@ PROGRAM = (
     "import json, sys\nfrom django.core.exceptions import ImproperlyConfigured\n"
     "try:\n    from openrl_site import settings\nexcept ImproperlyConfigured as error:\n    sys.exit(str(error))\n"
     "print(json.dumps({name: value for name, value in vars(settings).items()"
-    " if name.isupper() and isinstance(value, (str, int, bool, list))}))\n"
+    " if name.isupper() and isinstance(value, (str, int, bool, list))}, default=str))\n"
 )
 
 

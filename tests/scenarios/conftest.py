@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
 
+# Takes minutes, and is asked for by name: script/scenarios --long.
+collect_ignore = [] if os.environ.get("SCENARIOS") == "long" else ["test_healthy_hour.py"]
 _OUTCOMES = pytest.StashKey[list[tuple[str, str, str, str]]]()
 
 

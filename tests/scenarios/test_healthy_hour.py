@@ -1,8 +1,9 @@
-"""An hour of a healthy fleet, in which nothing may be reported: three runs that share a GPU, and a sampler."""
+"""An hour of a healthy fleet, in which nothing may be reported: three runs that share a GPU, and a sampler.
+
+It takes minutes, so that `script/scenarios --long` alone collects it (`conftest.py`).
+"""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -15,7 +16,6 @@ HOUR = 3_600.0
 
 
 @pytest.mark.django_db
-@pytest.mark.skipif(os.environ.get("SCENARIOS") != "long", reason="takes minutes: script/scenarios --long")
 def test_an_hour_of_a_healthy_fleet_has_no_incident(redis_client, redis_url):
     with a_world(redis_url, START) as world:
         own = Site(world)

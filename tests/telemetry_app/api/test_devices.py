@@ -115,9 +115,9 @@ def test_a_bad_parameter_is_refused_by_name(api, shared, name, given):
     assert api.refusal(TIME, **given)["attr"] == name
 
 
-def test_with_redis_out_history_answers(api, shared, redis_out, writer):
-    if not api.results("/devices", **shared):
-        pytest.skip("history holds nothing")
+@pytest.mark.parametrize("shared", ["history", "both"], indirect=True)
+def test_with_redis_out_history_answers(api, shared, redis_out):
+    assert len(api.results("/devices", **shared)) == 2
     answer = api.answer("/devices", **shared)
     assert (answer["coverage"]["live"], answer["coverage"]["source"]) == (False, "history")
 

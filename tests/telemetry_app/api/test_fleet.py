@@ -39,6 +39,7 @@ def put(writer, now):
         worker("a-1", at=now, role="api_server", outstanding=open_now),
     )
     writer.turns(
+        turn(at=now - 7_000, started_at=now - 7_100, ops=(ran(now - 7_100, now - 7_000, RUN),)),
         turn(at=now - 1_000, started_at=now - 2_000, ops=(ran(now - 2_000, now - 1_000, RUN),)),
         turn(at=now - 500, started_at=now - 1_000, requested_at=now - 1_500, workload="workload-2",
              ops=(ran(now - 1_000, now - 900, None, "wake_up"), ran(now - 900, now - 500, "run-b"))),
@@ -111,6 +112,15 @@ def test_the_hour_of_the_gpu_adds_up(api, put, kept):
     parts = [gpu[name] for name in ("computing", "switching", "idle_while_waited", "idle")]
     assert sum(part["seconds"] for part in parts) == pytest.approx(3_600)
     assert sum(part["share"] for part in parts) == pytest.approx(1.0)
+
+
+@KEPT
+def test_a_gpu_is_not_idle_before_anything_was_recorded_of_it(api, writer, now, kept):
+    writer.operations(op(at=now))
+    writer.turns(turn(at=now - 60, started_at=now - 160, requested_at=now - 200, ops=(ran(now - 160, now - 60, RUN),)))
+    gpu = answer_of(api, kept)["gpu"]
+    assert (gpu["since"], gpu["total_seconds"]) == (rfc3339(now - 200), pytest.approx(200, abs=30))
+    assert gpu["idle"]["seconds"] == pytest.approx(60, abs=30)
 
 
 def test_a_turn_that_goes_on_counts(api, writer, now):

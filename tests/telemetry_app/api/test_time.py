@@ -249,9 +249,8 @@ def test_with_redis_out_history_answers(api, waited, point_site_at, tmp_path):
     assert answer["coverage"]["live"] is False
 
 
-def test_with_postgres_out_redis_answers(api, waited, postgres_out, writer):
-    if not writer.client.exists(wire.RUNS_KEY):
-        pytest.skip("Redis holds nothing")
+@pytest.mark.parametrize("waited", ["live", "both"], indirect=True)
+def test_with_postgres_out_redis_answers(api, waited, postgres_out):
     before = api.results(PATH)
     postgres_out()
     answer = api.answer(PATH)
