@@ -122,3 +122,4 @@ def test_a_failure_shows_by_itself_and_leaves_the_rest_alone(page: Page, tmp_pat
             put_failure(client, "run-a")
         expect(page.locator("#fleet-failures")).to_contain_text("CudaOutOfMemory", timeout=SEEN_MILLISECONDS)
         assert page.evaluate("document.querySelector('#fleet-failures').isStillTheSame") is True
+        page.goto("about:blank")  # or it would go on asking a site that has ended

@@ -47,6 +47,7 @@ def test_the_page_is_no_wider_than_the_screen(
     assert admin_page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.usefixtures("redis_client")
 def test_signing_in_leads_to_the_fleet_page(page: Page, live_server: LiveServer, admin_user: object) -> None:
     page.goto(f"{live_server.url}/admin/login/")
     page.fill("#id_username", "admin")
