@@ -146,9 +146,8 @@ def _gpu(seen: FleetWorkers, clock: float) -> dict[str, Any]:
     if is_capped:  # all turns are known from the end of the oldest one on
         start = max(start, min(turn.at for turn in stored))
     turns = [*stored, *(live.records if live else ()), *turns_now(seen.workers, clock)]
-    if not _or(
-        True, seen, lambda: _has_turn_before(start)
-    ):  # nobody knows what a GPU did before the first of all turns
+    # Nobody knows what a GPU did before the first of all turns.
+    if not _or(True, seen, lambda: _has_turn_before(start)):
         start = max(start, min((first_instant(turn) for turn in turns), default=start))
     share = gpu_share(turns, start=start, end=max(clock, start))
     return {"since": rfc3339(start), "until": rfc3339(clock), "is_span_shortened": is_capped, **_share_fields(share)}
