@@ -162,7 +162,7 @@ def _fold_tail_into_its_step(by_step: dict[int, dict[str, OperationGroup]], step
     tail = by_step.pop(newest)
     owner = by_step[newest - 1] = dict(by_step.get(newest - 1, {}))
     for operation, group in tail.items():
-        # What ran as one computation has one stamp: history knows no batches to compare.
+        # What ran as one computation has one stamp.
         apart = replace(group, batches={})
         owner[operation] = merged(owner[operation], apart) if operation in owner else group
 

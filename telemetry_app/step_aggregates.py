@@ -24,8 +24,9 @@ from workers_client import wire
 _KEY = ("run", "step", "operation")
 _VALUES = (
     "count", "failures", "cancelled", "seconds", "queue_seconds", "metrics", "nonfinite", "first_enqueued_at",
-    "started_at", "finished_at",
+    "started_at", "finished_at", "batches",
 )  # fmt: skip
+BATCHES_REMEMBERED = 64  # of one step and op, the newest: the ops of a batch are recorded together, or nearly
 _TABLE = Table(StepAggregate, ("run_id", "step", "operation", *_VALUES))
 _INSTANTS = frozenset({"first_enqueued_at", "started_at", "finished_at"})
 
@@ -95,6 +96,7 @@ def group_of(row: StepAggregate) -> OperationGroup:
         first_enqueued_at=to_unix(row.first_enqueued_at),
         started_at=row.started_at.timestamp(),
         finished_at=finished_at,
+        batches={name: float(seconds) for name, seconds in row.batches},
     )
 
 
@@ -124,11 +126,12 @@ def _metrics_to_encode(group: OperationGroup) -> dict[str, Any]:
 def _complete_from_rows(
     run_id: str, both: Mapping[OperationKey, tuple[OperationGroup, OperationGroup]], new_ids: Container[str]
 ) -> None:
-    """Give groups what their aggregates don't hold, from the op rows that do: batches, and which of two is the last.
+    """Give groups what their aggregates don't hold, from the op rows that do: forgotten batches, and which of two is
+    the last.
 
     Only batches and instants that the new records share with stored ones are looked for.
     """
-    batches = {name for _, new in both.values() for name in new.batches}
+    batches = {name for old, new in both.values() for name in new.batches.keys() - old.batches}
     ties = {at for old, new in both.values() for at in _tied_instants(old, new)}
     if not batches and not ties:
         return
@@ -168,6 +171,7 @@ def _row(run_id: str, key: OperationKey, group: OperationGroup) -> tuple[Any, ..
     return (
         run_id, *key, group.count, group.failures, group.cancelled, group.seconds, group.queue_seconds,
         _metrics_to_encode(group), group.nonfinite, group.first_enqueued_at, group.started_at, group.finished_at,
+        list(group.batches.items())[-BATCHES_REMEMBERED:],
     )  # fmt: skip
 
 

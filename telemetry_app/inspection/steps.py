@@ -157,7 +157,7 @@ def _find(sources: RunSources, span: _Span) -> _Found:
     found = _Found(groups_of(rows), stored={row.step for row in rows})
     found.operations_count = rows[0].operations_count if rows else None  # type: ignore[attr-defined] # annotated
     oldest = span.oldest(found.stored)
-    _add_new(found, [(step, record) for step, record in new if step >= oldest], live)
+    _add_new(found, [(step, record) for step, record in new if step >= oldest])
     _prefer_live(found, [(step, record) for step, record in live if step >= oldest], retold)
     return found
 
@@ -173,22 +173,11 @@ def _of_live(live: Numbered, span: _Span) -> _Found:
     return _Found(group_operations(shown), live={step for step, _ in shown})
 
 
-def _add_new(found: _Found, new: Numbered, live: Numbered) -> None:
+def _add_new(found: _Found, new: Numbered) -> None:
     """Add what no snapshot has taken yet."""
-    groups = group_operations(new)
-    if any(group.batches for group in groups.values()):
-        _remember_batches(found, new, live)
-    for key, group in groups.items():
+    for key, group in group_operations(new).items():
         found.groups[key] = merged(found.groups[key], group) if key in found.groups else group
         found.live.add(key[0])
-
-
-def _remember_batches(found: _Found, new: Numbered, live: Numbered) -> None:
-    """Tell stored groups of their batches, as far as Redis still has them: one that goes on counts once."""
-    taken = {record.identity for _, record in new}
-    for key, group in group_operations([pair for pair in live if pair[1].identity not in taken]).items():
-        if key in found.groups:
-            found.groups[key].batches = group.batches
 
 
 def _prefer_live(found: _Found, live: Numbered, retold: Container[str]) -> None:

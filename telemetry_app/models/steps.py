@@ -31,6 +31,10 @@ class StepAggregate(models.Model):
     started_at = models.DateTimeField(help_text="The start of its first op.")
     finished_at = models.DateTimeField(help_text="The end of its last op.")
 
+    batches = models.JSONField(
+        default=list, help_text="Name and seconds of the newest batches: a later op adds theirs once."
+    )
+
     class Meta:
         ordering = ["run_id", "step", "operation"]
         # also serves the steps of a run

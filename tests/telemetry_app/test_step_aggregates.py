@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from telemetry_app.grouping import group_steps, steps_of
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Operation, Run, StepAggregate
-from telemetry_app.step_aggregates import groups_of, store_steps
+from telemetry_app.step_aggregates import BATCHES_REMEMBERED, groups_of, store_steps
 from tests.support.records import RUN, START, op, step_of_ops
 from workers_client.wire import FORWARD, FORWARD_BACKWARD, OPTIM_STEP
 
@@ -171,6 +171,24 @@ def test_a_late_record_of_a_step_whose_details_are_gone_is_added():
     loss = group.metrics["loss"]
     assert (group.count, group.seconds) == (3, 3.0)
     assert (loss.count, loss.min, loss.mean, loss.max, loss.last) == (3, 1.0, 4.0, 8.0, 3.0)
+
+
+def test_a_late_op_of_a_batch_whose_details_are_gone_adds_no_second_time():
+    store([op(at=START, step=0, elapsed_seconds=1e300, batch="b1"), op(at=START, step=0, elapsed_seconds=2.0)])
+    Operation.objects.all().delete()
+    for late in (1, 2):
+        store([op(at=START + late, step=0, elapsed_seconds=2e300, batch="b1")])
+        Operation.objects.all().delete()
+    row = StepAggregate.objects.get()
+    assert (row.count, row.seconds) == (4, 2e300)
+
+
+def test_a_row_remembers_its_newest_batches():
+    store([op(at=START + n, step=0, elapsed_seconds=1.0, batch=f"b{n}") for n in range(BATCHES_REMEMBERED)])
+    store([op(at=START - 1, step=0, elapsed_seconds=1.0, batch="old")])
+    store([op(at=START + 99, step=0, elapsed_seconds=1.0, batch="new")])
+    names = [name for name, _ in StepAggregate.objects.get().batches]
+    assert names == [f"b{n}" for n in range(2, BATCHES_REMEMBERED)] + ["old", "new"]
 
 
 def test_other_runs_and_steps_are_left_alone():

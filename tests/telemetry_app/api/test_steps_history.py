@@ -130,7 +130,6 @@ def test_a_snapshot_between_the_two_sources_makes_nothing_new(writer, now, monke
 @given(st.lists(RECORDS, max_size=14), st.data())
 def test_both_sources_give_the_steps_of_all_records(records, data):
     """However much is stored, however much of that Redis still has, and whether the op rows are there or not."""
-    records = [record if record.batch is None else row_without_batch(record) for record in records]
     taken = data.draw(st.integers(0, len(records)))
     cut = data.draw(st.integers(0, taken))
     completed = data.draw(st.integers(0, 5))
@@ -163,10 +162,6 @@ def up_to(records, end):
 
 def is_below(step, before):
     return before is None or step < before
-
-
-def row_without_batch(record):
-    return op(**{name: getattr(record, name) for name in record.__dataclass_fields__} | {"batch": None})
 
 
 def live_run(records, completed):
