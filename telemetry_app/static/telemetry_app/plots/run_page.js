@@ -107,6 +107,9 @@ async function offerMetrics(signal) {
 
 async function loadTurns() {
   const shown = range.shownTimes() ?? range.timeBounds;
+  const [since, until] = shown.map((seconds) => new Date(seconds * 1e3).toISOString());
+  const link = page.querySelector("[data-gpus]");
+  link.href = withQuery(link.pathname, { since, until: range.isWhole ? null : until });
   const found = await attempt(turns.plot, () => reading.turns.run((signal) => turns.load(shown, signal)));
   if (found) turns.show(found);
 }
