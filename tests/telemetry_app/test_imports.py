@@ -45,6 +45,8 @@ PURE = tuple(
         "open_activity",
         "binary_copy",
         "kept_records",
+        "metric_growth",
+        "fleet_counts",
     )
 )
 VALUE_TYPES = ("msgspec",)  # its structs are values that are made and encoded fast: nothing that reads or waits
