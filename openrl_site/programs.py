@@ -71,6 +71,7 @@ def site_environment(folder: Path, address: Address, urls: Mapping[str, str]) ->
     """Return the environment of the site's programs: ours, with the servers and what the address asks for."""
     return {
         "ALLOWED_HOSTS": _allowed_hosts(address),
+        "TELEMETRY_SITE_URL": address.url,
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "openrl_site.settings",
         "VAR_DIR": str(folder),

@@ -12,6 +12,7 @@ from django.templatetags.static import static
 from openrl_site import locations
 from openrl_site.database_urls import django_database
 from openrl_site.navigation import navigation
+from openrl_site.outside_urls import checked_outside_url, checked_sender, mail_server
 from openrl_site.redis_urls import celery_broker_url, checked_redis_url, single_try, with_database
 
 env = environ.Env()
@@ -120,11 +121,19 @@ TELEMETRY_RETENTION_AGE_LIMIT_SECONDS = _whole_number(
     "TELEMETRY_RETENTION_AGE_LIMIT_SECONDS", default=2 * 86_400, minimum=1
 )
 
-TELEMETRY_METRICS_RUNS = _whole_number("TELEMETRY_METRICS_RUNS", default=0, minimum=0)  # newest runs, by their id
-# A folder in which several web processes share what they count of requests. Prometheus's library reads it too.
-PROMETHEUS_MULTIPROC_DIR = env.str("PROMETHEUS_MULTIPROC_DIR", default=None)
-if PROMETHEUS_MULTIPROC_DIR is not None and not Path(PROMETHEUS_MULTIPROC_DIR).is_dir():
-    raise ImproperlyConfigured(f"PROMETHEUS_MULTIPROC_DIR={PROMETHEUS_MULTIPROC_DIR!r} must name a folder that exists.")
+# --- Alerts ---------------------------------------------------------------------------------------------------
+TELEMETRY_SITE_URL = checked_outside_url(env.str("TELEMETRY_SITE_URL", default=""), name="TELEMETRY_SITE_URL")
+# Whether webhooks and heartbeats may reach private addresses, such as those of this machine and its network.
+TELEMETRY_ALERTS_ALLOW_PRIVATE_ADDRESSES = _switch("TELEMETRY_ALERTS_ALLOW_PRIVATE_ADDRESSES", default=False)
+TELEMETRY_HEARTBEAT_URL = checked_outside_url(
+    env.str("TELEMETRY_HEARTBEAT_URL", default=""), name="TELEMETRY_HEARTBEAT_URL"
+)
+_mail = mail_server(env.str("EMAIL_URL", default=""), name="EMAIL_URL")
+EMAIL_HOST, EMAIL_PORT = _mail.host, _mail.port  # no host: no e-mail is sent
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.starts_tls, _mail.is_tls
+EMAIL_TIMEOUT = 10  # seconds, for each word with the mail server
+DEFAULT_FROM_EMAIL = checked_sender(env.str("EMAIL_FROM", default=""), is_needed=bool(EMAIL_HOST), name="EMAIL_FROM")
 
 # --- Django ---------------------------------------------------------------------------------------------------
 DEBUG = _switch("DEBUG", default=False)
@@ -159,7 +168,6 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "openrl_site.request_counts.request_counts",
     "openrl_site.middleware.errors_in_json",
     "django.middleware.security.SecurityMiddleware",
     "openrl_site.content_security.content_security_policy",

@@ -12,6 +12,8 @@ from django.db import connection, models
 from django.db.models import QuerySet
 
 from telemetry_app.models import (
+    AlertDelivery,
+    AlertNotice,
     Incident,
     Operation,
     RetentionPolicy,
@@ -58,6 +60,13 @@ class Holding:
         return self.model in (Operation, Sample, Turn)
 
 
+# What was told of incidents goes with them: a notice as long as its incident is there, a message as long as a notice.
+_ALERTS = Holding(
+    AlertNotice,
+    "noticed_at",
+    "incident_id IN (SELECT id FROM telemetry_app_incident)",
+    beside=Holding(AlertDelivery, "created_at", "id IN (SELECT delivery_id FROM telemetry_app_alertnotice)"),
+)
 HOLDINGS: Mapping[str, Holding] = MappingProxyType(
     {
         Kind.OPERATIONS.value: Holding(Operation, "at", f"run_id IN {_PINNED}"),
@@ -72,7 +81,9 @@ HOLDINGS: Mapping[str, Holding] = MappingProxyType(
         Kind.WORKER_EVENTS.value: Holding(
             WorkerEvent, "at", f"worker_id IN (SELECT worker FROM telemetry_app_worker WHERE {OF_PINNED_RUNS})"
         ),
-        Kind.INCIDENTS.value: Holding(Incident, "started_at", f"ended_at IS NULL OR run_id IN {_PINNED}"),
+        Kind.INCIDENTS.value: Holding(
+            Incident, "started_at", f"ended_at IS NULL OR run_id IN {_PINNED}", beside=_ALERTS
+        ),
         Kind.RUNS.value: Holding(Run, "last_activity_at", "pinned"),
     }
 )

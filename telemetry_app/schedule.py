@@ -9,12 +9,15 @@ SNAPSHOT_TASK = "telemetry_app.snapshot"
 SNAPSHOT_PART_TASK = "telemetry_app.snapshot_part"
 VERDICTS_TASK = "telemetry_app.verdicts"
 VERDICT_INTERVAL_SECONDS = 5  # a worker's heartbeat: nothing new is known in between
+ALERTS_TASK = "telemetry_app.alerts"
+HEARTBEAT_TASK = "telemetry_app.heartbeat"
+HEARTBEAT_INTERVAL_SECONDS = 60
 RETENTION_TASK = "telemetry_app.retention"
 RETENTION_HOUR_UTC = "3"
 
 
 def create_after_migrate(**_: object) -> None:
-    """Create the snapshot, verdict and retention entries where they don't exist (a receiver of `post_migrate`)."""
+    """Create the entries of the periodic tasks where they don't exist (a receiver of `post_migrate`)."""
     if "django_celery_beat_periodictask" in connection.introspection.table_names():
         create_periodic_tasks()
 
@@ -30,7 +33,7 @@ def snapshot_interval_seconds() -> float:
 
 
 def create_periodic_tasks() -> None:
-    """Create the three entries where they are missing; what an operator changed stays as it is."""
+    """Create the entries where they are missing; what an operator changed stays as it is."""
     # Models of another application: loaded only once all applications are.
     from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
@@ -54,6 +57,28 @@ def create_periodic_tasks() -> None:
             interval=interval,
             expire_seconds=VERDICT_INTERVAL_SECONDS,  # late ones are worth nothing: each looks at all runs
             description="Tells the states of the active runs, and opens and closes incidents. Every few seconds.",
+        )
+    if not PeriodicTask.objects.filter(task=ALERTS_TASK).exists():
+        interval, _ = IntervalSchedule.objects.get_or_create(
+            every=VERDICT_INTERVAL_SECONDS, period=IntervalSchedule.SECONDS
+        )
+        PeriodicTask.objects.create(
+            name="Alerts of incidents",
+            task=ALERTS_TASK,
+            interval=interval,
+            expire_seconds=VERDICT_INTERVAL_SECONDS,  # late ones are worth nothing: each looks at all incidents
+            description="Tells the channels of incidents that begin or end, as the rules say. Every few seconds.",
+        )
+    if not PeriodicTask.objects.filter(task=HEARTBEAT_TASK).exists():
+        interval, _ = IntervalSchedule.objects.get_or_create(
+            every=HEARTBEAT_INTERVAL_SECONDS, period=IntervalSchedule.SECONDS
+        )
+        PeriodicTask.objects.create(
+            name="Heartbeat to an external service",
+            task=HEARTBEAT_TASK,
+            interval=interval,
+            expire_seconds=HEARTBEAT_INTERVAL_SECONDS,  # a late ping would say that a site is well that was not
+            description="Pings TELEMETRY_HEARTBEAT_URL while the site is well. Every minute.",
         )
     if not PeriodicTask.objects.filter(task=RETENTION_TASK).exists():
         crontab, _ = CrontabSchedule.objects.get_or_create(

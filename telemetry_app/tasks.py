@@ -9,10 +9,15 @@ from typing import Any
 
 from celery import shared_task
 
+from telemetry_app.alerts.heartbeat import ping
+from telemetry_app.alerts.notices import take_notice
+from telemetry_app.alerts.sending import send_due
 from telemetry_app.exceptions import LiveDataUnavailableError
 from telemetry_app.incidents import take_verdicts
 from telemetry_app.retention import apply_retention
 from telemetry_app.schedule import (
+    ALERTS_TASK,
+    HEARTBEAT_TASK,
     RETENTION_TASK,
     SNAPSHOT_PART_TASK,
     SNAPSHOT_TASK,
@@ -82,6 +87,18 @@ def verdicts() -> dict[str, Any]:
     except LiveDataUnavailableError as error:
         logger.warning("verdicts left out: %s", error)
         return {}
+
+
+@shared_task(name=ALERTS_TASK, soft_time_limit=40, time_limit=45)
+def alerts() -> dict[str, Any]:
+    """Note what is to be told of incidents, and send what is due. Apart from the verdicts: it may fail alone."""
+    return {"noticed": asdict(take_notice()), "sent": asdict(send_due())}
+
+
+@shared_task(name=HEARTBEAT_TASK, soft_time_limit=25, time_limit=30)
+def heartbeat() -> str:
+    """Tell an external service that the site is well, if it is."""
+    return ping().detail
 
 
 @shared_task(name=RETENTION_TASK, acks_late=True, soft_time_limit=35, time_limit=40)

@@ -187,7 +187,7 @@ def test_operating_page_names_the_checks_tasks_and_commands():
     identifiers = set(re.findall(r'id="(openrl_site\.\w+)"', Path(str(checks.__file__)).read_text()))
     assert missing(sorted(identifiers), text) == []
     tasks = re.findall(r'name="([^"]+)"', (ROOT / "telemetry_app" / "schedule.py").read_text())
-    assert len(tasks) == 3
+    assert len(tasks) == 5
     assert [task for task in tasks if task not in text] == []
     own = [command for command, app in get_commands().items() if app == apps.get_app_config("telemetry_app").name]
     assert [command for command in own if f"`{command} " not in text] == []

@@ -45,8 +45,8 @@ PURE = tuple(
         "open_activity",
         "binary_copy",
         "kept_records",
-        "metric_growth",
-        "fleet_counts",
+        "alerts.outcomes",
+        "alerts.wording",
     )
 )
 VALUE_TYPES = ("msgspec",)  # its structs are values that are made and encoded fast: nothing that reads or waits

@@ -55,7 +55,7 @@ def test_what_an_operator_changed_survives_a_migration(snapshot_task, retention_
     retention_task.refresh_from_db()
     assert (snapshot_task.name, snapshot_task.enabled, snapshot_task.interval.every) == ("Mine", False, 45)
     assert retention_task.crontab.hour == "5"
-    assert PeriodicTask.objects.filter(task__startswith="telemetry_app.").count() == 3
+    assert PeriodicTask.objects.filter(task__startswith="telemetry_app.").count() == 5
 
 
 def test_a_task_that_was_removed_comes_back(snapshot_task):
@@ -71,7 +71,16 @@ def test_an_interval_that_exists_already_is_shared(snapshot_task):
     assert IntervalSchedule.objects.count() == before
 
 
-@pytest.mark.parametrize("name", [schedule.SNAPSHOT_TASK, schedule.VERDICTS_TASK, schedule.RETENTION_TASK])
+@pytest.mark.parametrize(
+    "name",
+    [
+        schedule.SNAPSHOT_TASK,
+        schedule.VERDICTS_TASK,
+        schedule.ALERTS_TASK,
+        schedule.HEARTBEAT_TASK,
+        schedule.RETENTION_TASK,
+    ],
+)
 def test_the_tasks_that_are_due_are_those_that_workers_know(name):
     app.loader.import_default_modules()
     assert name in app.tasks
