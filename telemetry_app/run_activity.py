@@ -5,7 +5,8 @@ Instants of records are on their writers' clocks; `offsets` (seconds, by worker)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -67,6 +68,7 @@ def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = 
     told = _told_offsets(operations, activity.offsets)
     for time in times:
         time.clock_offset_seconds = told.get(time.window.step)
+    _tell_offsets(times, _far_spans(activity, turns))
     return times
 
 
@@ -230,6 +232,36 @@ def _told_offsets(operations: Numbered, offsets: Mapping[str, float]) -> dict[in
         if abs(offset) > max(TOLD_OFFSET_SECONDS, abs(told.get(step, 0.0))):
             told[step] = offset
     return told
+
+
+def _far_spans(activity: RunActivity, turns: Iterable[wire.TurnRecord]) -> Iterator[tuple[Span, str | None, float]]:
+    """Yield the spans that turns and samples of clocks off by more than a second tell of, on Redis's clock.
+
+    Each with its offset, and with its workload where it tells of a step alone that waited for that.
+    """
+    far = {worker: offset for worker, offset in activity.offsets.items() if abs(offset) > TOLD_OFFSET_SECONDS}
+    for turn in turns if far else ():
+        if turn.worker in far:
+            start = turn.started_at if turn.requested_at is None else turn.requested_at
+            workload = None if activity.run_id in runs_of(turn) else turn.workload
+            yield _span(start, turn.at), workload, far[turn.worker]
+    for sample in activity.samples if far else ():
+        if sample.worker in far:
+            accepted = sample.accepted_at if isinstance(sample, wire.SampleFailure) else sample.first_accepted_at
+            yield _span(sample.at if accepted is None else accepted, sample.at), None, far[sample.worker]
+
+
+def _tell_offsets(times: Sequence[StepTime], far: Iterable[tuple[Span, str | None, float]]) -> None:
+    """Let each step name the largest offset of what it is told from."""
+    ends = [time.window.end for time in times]
+    for (start, end), workload, offset in far:
+        index = bisect_right(ends, start)
+        while index < len(times) and times[index].window.start < end:
+            time = times[index]
+            waited_for_it = workload is None or any(use and use.workload == workload for use in time.gpu_wait_by)
+            if waited_for_it and abs(offset) > abs(time.clock_offset_seconds or 0.0):
+                time.clock_offset_seconds = offset
+            index += 1
 
 
 def _sample_on_one_clock(record: wire.SampleRecord, offsets: Mapping[str, float]) -> wire.SampleRecord:

@@ -87,12 +87,14 @@ def _split(run: Run, first: int, following: int, last: int, now: datetime) -> li
         fewer = (following, last) if first < following else (first, (first + newest) // 2)
         return _split(run, fewer[0], following, fewer[1], now)
     names = {record.worker for _, record in operations if record.worker}
-    workers = stored_activity.workers_of(run.run_id, names, now=now.timestamp())
+    samples = stored_activity.samples_of(run.run_id, start, end)
+    others = stored_activity.writers_of([*turns, *samples])
+    workers = stored_activity.workers_of(run.run_id, names, now=now.timestamp(), others=others)
     activity = RunActivity(
         run_id=run.run_id,
         operations=operations,
         steps_completed=run.steps_completed,
-        samples=stored_activity.samples_of(run.run_id, start, end),
+        samples=samples,
         turns=turns,
         lives=[workers.lives.get(name, Life(name)) for name in names | workers.lives.keys()],
         unknown=stored_activity.gaps_of(run.run_id),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -89,11 +89,14 @@ def turns_between(start: float, end: float) -> list[wire.TurnRecord]:
     return [turn_of(row) for row in rows.order_by("-at")[:MOST_RECORDS]]
 
 
-def workers_of(run_id: str, names: Iterable[str], *, now: float) -> StoredWorkers:
-    """Return the workers that named the run, and those of these names, as they were at `now` (unix seconds)."""
+def workers_of(run_id: str, names: Iterable[str], *, now: float, others: Iterable[str] = ()) -> StoredWorkers:
+    """Return the workers that named the run, and those of these names, as they were at `now` (unix seconds).
+
+    Of `others` only the clocks are told.
+    """
     found = StoredWorkers()
     named = set(names)
-    rows = Worker.objects.filter(Q(runs__contains=[run_id]) | Q(worker__in=named)).order_by()
+    rows = Worker.objects.filter(Q(runs__contains=[run_id]) | Q(worker__in=named.union(others))).order_by()
     for worker, role, runs, started_at, heartbeat_at, interval, exited_at, offset in rows.values_list(*_WORKER):
         ahead = correction(offset)
         if ahead:
@@ -108,6 +111,16 @@ def workers_of(run_id: str, names: Iterable[str], *, now: float) -> StoredWorker
             None if ended_at is None else ended_at.timestamp() - ahead,
         )
     return found
+
+
+def writers_of(records: Iterable[wire.TurnRecord | wire.SampleRecord]) -> set[str]:
+    """Return the workers that wrote these records."""
+    return {record.worker for record in records if record.worker}
+
+
+def oldest_looked_at(records: Sequence[wire.OpRecord | wire.TurnRecord | wire.SampleRecord]) -> float | None:
+    """Return when the oldest of these ended (unix seconds), None where all there are were looked at."""
+    return min(record.at for record in records) if len(records) >= MOST_RECORDS else None
 
 
 def gaps_of(run_id: str) -> list[tuple[float, float]]:

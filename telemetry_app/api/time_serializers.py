@@ -54,7 +54,8 @@ class StepTimeItem(serializers.Serializer):
     gpu_wait_by = GpuHolder(many=True, help_text="They add up to the part `gpu_wait`, longest first.")
     overlap_seconds = described.seconds("How long more than one turn held the GPU that the run used.")
     clock_offset_seconds = described.seconds(
-        "The most by which the clock of one of its workers was off, where that is more than a second; corrected."
+        "The most by which a clock was off that its ops, samples, turns or the turns it waited for were told by, where "
+        "that is more than a second; corrected."
     )
 
 
@@ -95,6 +96,14 @@ class TimeComparison(TimeDifference):
     compared_steps_count = described.count("How many.")
 
 
+class TimeCoverage(RunCoverage):
+    """What an answer about where the time of steps went could not see."""
+
+    told_since = described.instant(
+        "Before this instant ops, samples or waits may be missing: there are more than are looked at. Null: all were."
+    )
+
+
 @extend_schema_serializer(many=False)
 class RunTime(serializers.Serializer):
     """Where the time of a run's steps went, newest last."""
@@ -104,7 +113,7 @@ class RunTime(serializers.Serializer):
     count = described.count("Steps in this answer.")
     next_before = described.optional_count("Send it as `before` for older steps; null where there are none.")
     as_of = described.instant(AS_OF)
-    coverage = RunCoverage()
+    coverage = TimeCoverage()
     totals = TimeTotals()
     slowest = SlowStep(many=True, help_text="At most 5, the slowest first.")
     comparison = TimeComparison(

@@ -50,6 +50,7 @@ class RunSources:
     has_history: bool = True
     new_operations: list[wire.OpRecord] = field(default_factory=list)  # in Redis, and not in a snapshot yet
     new_samples: list[wire.SampleRecord] = field(default_factory=list)
+    told_since: float | None = None  # before it there are more stored records than were looked at
 
     @property
     def steps_completed(self) -> int:

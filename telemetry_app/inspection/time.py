@@ -68,7 +68,11 @@ def run_time(run_id: str, *, last: int = DEFAULT_LAST, before: int | None = None
         steps_completed=listed.steps_completed,
         results=results,
         next_before=results[0]["step"] if results and results[0]["step"] > 0 else None,
-        coverage=listed.coverage,
+        coverage={
+            **listed.coverage,
+            "complete": listed.coverage["complete"] and sources.told_since is None,
+            "told_since": rfc3339(sources.told_since),
+        },
         times=[time for time in times if results and time.window.step >= results[0]["step"]],
     )
 
@@ -165,13 +169,16 @@ def _split(
         enqueued=sorted(record.enqueued_at for _, record in operations if record.enqueued_at is not None),
         is_waiting=_is_waiting(sources),
     )
-    known = _known_workers(sources, facts, {record.worker for _, record in operations if record.worker}, clock)
+    samples = _samples(sources, start, end)
+    turns = _turns(sources, start, end)
+    others = stored_activity.writers_of([*turns, *samples])
+    known = _known_workers(sources, facts, {record.worker for _, record in operations if record.worker}, others, clock)
     activity = RunActivity(
         run_id=sources.run_id,
         operations=operations,
         steps_completed=sources.steps_completed,
-        samples=_samples(sources, start, end),
-        turns=[*_turns(sources, start, end), *opened.turns],
+        samples=samples,
+        turns=[*turns, *opened.turns],
         lives=list(known.lives.values()),
         unknown=_stored(sources, lambda: stored_activity.gaps_of(sources.run_id), []),
         open_claims=opened.claims,
@@ -196,6 +203,12 @@ def _stored(sources: RunSources, query: Callable[[], T], default: T) -> T:
         return default
 
 
+def _note_oldest(sources: RunSources, records: Sequence[Any]) -> None:
+    oldest = stored_activity.oldest_looked_at(records)
+    if oldest is not None:
+        sources.told_since = max(oldest, sources.told_since or oldest)
+
+
 def _operations(sources: RunSources, first: int, last: int | None) -> Numbered:
     """Return the ops of some steps: of Redis as far as it reaches back, of PostgreSQL before."""
     live = sources.live.operations.records if sources.live else []
@@ -209,6 +222,7 @@ def _operations(sources: RunSources, first: int, last: int | None) -> Numbered:
     if oldest is None or oldest >= max(first, 1):  # the oldest step of Redis may have lost its beginning
         until = min((step for step in (oldest, None if last is None else last + 1) if step is not None), default=None)
         stored: Numbered = _stored(sources, lambda: stored_activity.operations_of(sources.run_id, first, until), [])
+        _note_oldest(sources, [record for _, record in stored])
         found = {record.identity: (step, record) for step, record in stored} | found
     return list(found.values())
 
@@ -220,6 +234,7 @@ def _samples(sources: RunSources, start: float, end: float) -> list[wire.SampleR
     stored: list[wire.SampleRecord] = _stored(
         sources, lambda: stored_activity.samples_of(sources.run_id, start, end), []
     )
+    _note_oldest(sources, stored)
     return list(
         ({record.identity: record for record in stored} | {record.identity: record for record in live}).values()
     )
@@ -232,15 +247,20 @@ def _turns(sources: RunSources, start: float, end: float) -> list[wire.TurnRecor
         lambda: stored_activity.turns_between(start, end),
         [],
     )
+    _note_oldest(sources, stored)
     return [*stored, *(fresh.records if fresh else ())]
 
 
-def _known_workers(sources: RunSources, facts: Sequence[WorkerFact], names: set[str], now: float) -> StoredWorkers:
-    """Return the lives of the workers that can serve the run, and all clocks."""
+def _known_workers(
+    sources: RunSources, facts: Sequence[WorkerFact], names: set[str], others: set[str], now: float
+) -> StoredWorkers:
+    """Return the lives of the workers that can serve the run, and all clocks: `others` wrote turns and samples."""
     live = {fact.record.worker: fact for fact in facts}
     found = StoredWorkers()
-    if not names <= live.keys():
-        found = _stored(sources, lambda: stored_activity.workers_of(sources.run_id, names, now=now), found)
+    if not names | others <= live.keys():
+        found = _stored(
+            sources, lambda: stored_activity.workers_of(sources.run_id, names, now=now, others=others), found
+        )
     found.offsets |= offsets_of(fact.record for fact in facts)
     for name in names - live.keys() - found.lives.keys():
         found.lives[name] = Life(name)

@@ -70,6 +70,20 @@ def test_sampling_is_brought_to_one_clock():
     assert parts(time) == {"training": 16.0, "sampling": 30.0, "client": 10.0}
 
 
+def test_a_step_names_the_clock_of_the_holder_it_waited_for_and_of_nobody_else():
+    operations = [
+        ran(OPTIM_STEP, 0, 5, step=0), ran(OPTIM_STEP, 60, 61, step=1, enqueued=10), ran(OPTIM_STEP, 90, 91, step=2),
+    ]  # fmt: skip
+    turns = [
+        held(18, 68, "b", "node-a", "run-b"), held(60, 61, "trainer", "node-a", RUN, requested=10),
+        held(10, 95, "c", "node-b", "run-c"),
+    ]  # fmt: skip
+    times = run_step_times(RunActivity(RUN, operations, 3, turns=turns, offsets={"b": 8.0, "c": 9.0, "trainer": 2.0}))
+    assert [time.clock_offset_seconds for time in times] == [None, 8.0, None]
+    times = run_step_times(RunActivity(RUN, operations, 3, turns=turns, offsets={"trainer": 2.0}))
+    assert [time.clock_offset_seconds for time in times] == [None, 2.0, None]
+
+
 def test_no_time_is_in_two_steps_where_one_ends_within_the_one_before():
     operations = [
         ran(FORWARD_BACKWARD, 0, 50, step=0), ran(OPTIM_STEP, 50, 100, step=0),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from telemetry_app.instants import rfc3339
+from telemetry_app.models import StepTime
 from telemetry_app.snapshots import take_snapshot
 from telemetry_app.step_clock import PARTS
 from tests.support.costs import cost_of
@@ -137,7 +139,7 @@ def test_a_run_to_compare_with_that_nobody_knows_is_not_found(api, waited):
 
 def test_what_is_said_of_coverage_is_what_steps_say(api, waited):
     told, expected = api.answer(PATH), api.answer(run_path(RUN, "/steps"))
-    assert told["coverage"] == expected["coverage"]
+    assert told["coverage"] == expected["coverage"] | {"told_since": None}
     assert told["steps_completed"] == expected["steps_completed"] == 2
 
 
@@ -212,6 +214,40 @@ def test_clocks_that_are_off_are_corrected_and_said(api, writer, now):
     assert parts_of(first) == {"queue": 1, "training": 10}
     assert parts_of(step) == {"client": 2, "queue": 8, "training": 10}
     assert step["clock_offset_seconds"] == ahead
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_the_clock_of_a_holder_that_was_waited_for_is_corrected_and_said(api, writer, now, is_live):
+    t, ahead = now - 1_000, 5.0
+    writer.operations(
+        ran("optim_step", t, t + 5, step=0, enqueued=t), ran("optim_step", t + 60, t + 61, step=1, enqueued=t + 10)
+    )
+    writer.turns(
+        turn(at=t + 60 + ahead, workload="w-b", worker="t-2", started_at=t + 5 + ahead,
+             ops=(inside("optim_step", t + 5 + ahead, t + 60 + ahead, "run-b"),)),
+        turn(at=t + 61, workload="w-a", worker="t-1", requested_at=t + 10, started_at=t + 60,
+             ops=(inside("optim_step", t + 60, t + 61),)),
+    )  # fmt: skip
+    writer.workers(worker("t-1", at=now), worker("t-2", at=now + ahead, runs=("run-b",), clock_offset_seconds=ahead))
+    writer.steps(2)
+    take_snapshot()
+    if not is_live:
+        writer.client.flushdb()
+    StepTime.objects.all().delete()
+    [_, step] = api.results(PATH)
+    assert step["clock_offset_seconds"] == ahead
+    [holder] = step["gpu_wait_by"]
+    assert (holder["run_id"], holder["seconds"]) == ("run-b", pytest.approx(50.0, abs=0.01))
+
+
+@pytest.mark.parametrize("waited", ["both"], indirect=True)
+def test_waits_that_were_not_looked_at_are_said(api, waited, now, monkeypatch):
+    coverage = api.answer(PATH)["coverage"]
+    assert (coverage["complete"], coverage["told_since"]) == (True, None)
+    StepTime.objects.all().delete()
+    monkeypatch.setattr("telemetry_app.stored_activity.MOST_RECORDS", 2)
+    coverage = api.answer(PATH)["coverage"]
+    assert (coverage["complete"], coverage["told_since"]) == (False, rfc3339(now - 1_000 + 190))
 
 
 def test_small_offsets_are_not_worth_a_word(api, writer, now):
