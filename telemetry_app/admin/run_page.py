@@ -12,12 +12,13 @@ from django.utils import timezone
 from telemetry_app.admin.compare import compare_url
 from telemetry_app.admin.incidents import incidents_shown
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
+from telemetry_app.inspection.known_runs import facts_of_run
 from telemetry_app.inspection.records import run_failures
-from telemetry_app.inspection.requests import run_requests
+from telemetry_app.inspection.requests import oldest_requests
 from telemetry_app.inspection.runs import detail_fields
 from telemetry_app.inspection.sources import or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.steps import answer_steps, step_fields
-from telemetry_app.inspection.verdict import run_verdict
+from telemetry_app.inspection.verdict import verdict_fields
 from telemetry_app.readers import read_workers
 
 SHOWN_STEPS = 20
@@ -42,16 +43,20 @@ def run_page(run_id: str) -> dict[str, Any]:
     steps = answer_steps(sources, workers, last=SHOWN_STEPS)
     shown = [step_fields(group) for group in reversed(steps.groups)]
     failures = run_failures(sources, None, SHOWN_FAILURES)
+    facts, fleet = facts_of_run(sources, workers, now=now)
+    requests = oldest_requests(sources, facts, SHOWN_REQUESTS)
+    expected = facts.expected_seconds
     return {
-        "run": detail_fields(sources, workers, now=now),
+        "run": detail_fields(sources, workers, now=now, expected_seconds=expected, coverage=steps.coverage),
         "steps": [_step_row(step) for step in shown],
         "failures": failures.results,
         "failures_total": failures.total_matching,
         "coverage": steps.coverage,
         "described": sources.row,
         "describe_url": _page_of(sources.run_id, "describe/") if sources.row else None,
-        **_open_requests(sources.run_id, now),
-        "verdict": _verdict(sources.run_id, now),
+        "requests": requests.results,
+        "requests_total": requests.total_matching,
+        "verdict": verdict_fields(sources, facts, fleet, steps.coverage),
         **_incidents(sources.run_id),
         "plot_base": _page_of(sources.run_id),
         "compare_url": compare_url([sources.run_id]),
@@ -60,23 +65,6 @@ def run_page(run_id: str) -> dict[str, Any]:
 
 def _page_of(run_id: str, ending: str = "") -> str:
     return reverse("admin:telemetry_app_run_change", args=[quote(run_id)]).removesuffix("change/") + ending
-
-
-def _open_requests(run_id: str, now: float) -> dict[str, Any]:
-    """Return the oldest open requests; where they can't be read, the sentence that says so."""
-    try:
-        page, _, _ = run_requests(run_id, stuck=None, after=None, size=SHOWN_REQUESTS, now=now)
-    except (LiveDataUnavailableError, HistoryUnavailableError, NotFoundError) as error:
-        return {"requests_unknown": str(error)}
-    return {"requests": page.results, "requests_total": page.total_matching}
-
-
-def _verdict(run_id: str, now: float) -> dict[str, Any] | None:
-    """Return the verdict; None where it can't be told any more, and the state from sources read before stands."""
-    try:
-        return run_verdict(run_id, now=now)
-    except (LiveDataUnavailableError, HistoryUnavailableError, NotFoundError):
-        return None
 
 
 def _incidents(run_id: str) -> dict[str, Any]:

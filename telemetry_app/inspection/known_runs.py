@@ -100,9 +100,12 @@ class FleetWorkers:
         return [*own, *(other for node in shared for other in self._at_gpus.get(node, ()) if other.name not in known)]
 
 
-def read_fleet_workers(*, now: float, is_live: bool, has_history: bool = True) -> FleetWorkers:
-    """Return all workers that Redis knows; `now` is the clock where Redis's can't be had."""
-    live = or_none_where_live_is_out(readers.read_workers) if is_live else None
+def read_fleet_workers(
+    *, now: float, is_live: bool, has_history: bool = True, live: readers.LiveWorkers | None = None
+) -> FleetWorkers:
+    """Return all workers that Redis knows, read now unless they are given; `now` is the clock where Redis is out."""
+    if is_live and live is None:
+        live = or_none_where_live_is_out(readers.read_workers)
     found = FleetWorkers(live=live, has_history=has_history, now=(live.redis_time or now) if live else now)
     found.workers = known_workers(live, found.now) if live else []
     add_silences(found)
@@ -226,13 +229,16 @@ def rows_or_none(fleet: FleetWorkers, query: Callable[[], list[Any]]) -> list[An
 
 
 # --- One run --------------------------------------------------------------------------------------------------
-def facts_of_run(sources: RunSources, *, now: float) -> tuple[RunFacts, FleetWorkers]:
-    """Return the facts of one run, with all its newest ops, and the workers they were told from.
+def facts_of_run(
+    sources: RunSources, workers: readers.LiveWorkers | None = None, *, now: float
+) -> tuple[RunFacts, FleetWorkers]:
+    """Return the facts of one run, with all its newest ops, and the workers they were told from (`workers`, if read).
 
     With Redis out they are of the newest snapshot, and so is their `now`. `sources` then say what could not be seen.
     """
     clock = now if sources.live is not None or sources.row is None else to_unix(sources.row.last_snapshot_at) or now
-    fleet = read_fleet_workers(now=clock, is_live=sources.live is not None, has_history=sources.has_history)
+    is_live, has_history = sources.live is not None, sources.has_history
+    fleet = read_fleet_workers(now=clock, is_live=is_live, has_history=has_history, live=workers)
     add_stored_workers(fleet, of_runs=[sources.run_id])
     sources.has_history &= fleet.has_history
     operations = _all_operations(sources)

@@ -13,6 +13,7 @@ from telemetry_app.inspection.known_runs import FleetWorkers, facts_of_run
 from telemetry_app.inspection.sources import RunSources, run_sources
 from telemetry_app.instants import rfc3339
 from telemetry_app.open_requests import OpenRequests, order_of
+from telemetry_app.run_facts import RunFacts
 
 Position = tuple[float, str, str, str]
 
@@ -48,6 +49,11 @@ def run_requests(
         source=source_word(live=fleet.live is not None, stored=fleet.live is None or _has_stored(fleet, entries)),
     )
     return _page(entries, facts.now, stuck=stuck, after=after, size=size), sources, coverage
+
+
+def oldest_requests(sources: RunSources, facts: RunFacts, size: int) -> RequestsPage:
+    """Return the first page of a run's open requests from what is read already."""
+    return _page(open_requests_of(sources, facts), facts.now, stuck=None, after=None, size=size)
 
 
 def all_requests(

@@ -199,13 +199,24 @@ def run_detail(run_id: str, *, now: float) -> dict[str, Any]:
     return detail_fields(sources, workers, now=now)
 
 
-def detail_fields(sources: RunSources, workers: readers.LiveWorkers | None, *, now: float) -> dict[str, Any]:
-    """Return all about one run from sources that are read already."""
+def detail_fields(
+    sources: RunSources,
+    workers: readers.LiveWorkers | None,
+    *,
+    now: float,
+    expected_seconds: Mapping[str, float] | None = None,
+    coverage: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return all about one run from sources that are read already.
+
+    `expected_seconds` (what ops take anywhere) and `coverage` are read where they are not given.
+    """
     facts = known_workers(workers, workers.redis_time or now) if workers else []
     live, row = sources.live, sources.row
     verdict = None
     if live is not None:
-        verdict = _verdict(live, row, facts, _fleet_seconds(live), now)
+        expected = _fleet_seconds(live) if expected_seconds is None else expected_seconds
+        verdict = _verdict(live, row, facts, expected, now)
     ledger = sources.ledger_totals
     activity = max(live.last_activity_at or 0.0 if live else 0.0, to_unix(row.last_activity_at) if row else 0.0)
     own = [fact for fact in facts if sources.run_id in fact.record.runs]
@@ -236,7 +247,8 @@ def detail_fields(sources: RunSources, workers: readers.LiveWorkers | None, *, n
             )
             for fact in own
         ],
-        "coverage": run_coverage(
+        "coverage": coverage
+        or run_coverage(
             sources,
             workers.records.values() if workers else (),
             source=source_word(live=live is not None and live.exists, stored=row is not None),

@@ -7,7 +7,7 @@ from typing import Any
 
 from telemetry_app.findings import Finding
 from telemetry_app.inspection.coverage import run_coverage, source_word
-from telemetry_app.inspection.known_runs import facts_of_run
+from telemetry_app.inspection.known_runs import FleetWorkers, facts_of_run
 from telemetry_app.inspection.sources import RunSources, run_sources
 from telemetry_app.instants import rfc3339, to_unix
 from telemetry_app.run_facts import RunFacts
@@ -22,8 +22,14 @@ def run_verdict(run_id: str, *, now: float) -> dict[str, Any]:
         NotFoundError, LiveDataUnavailableError, HistoryUnavailableError: see `run_sources`.
     """
     sources = run_sources(run_id)
-    facts, fleet = facts_of_run(sources, now=now)
-    coverage = run_coverage(
+    return verdict_fields(sources, *facts_of_run(sources, now=now))
+
+
+def verdict_fields(
+    sources: RunSources, facts: RunFacts, fleet: FleetWorkers, coverage: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the verdict from what is read already, `coverage` too where it is given."""
+    coverage = coverage or run_coverage(
         sources,
         fleet.live_records,
         source=source_word(
