@@ -6,12 +6,13 @@ A worker's list is what it said last: of one that is gone it is what nobody will
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from telemetry_app.expectations import STUCK_FACTOR, STUCK_FLOOR_SECONDS, Expectation, expectation
 from telemetry_app.overdue import overdue
 from telemetry_app.run_facts import GONE, RunFacts, WorkerFact
 from telemetry_app.run_state import COUNT_SKEW_SECONDS
+from workers_client import wire
 from workers_client.wire_worker import OutstandingWork
 
 
@@ -44,20 +45,22 @@ def open_requests(facts: RunFacts, *, outstanding_count: int) -> list[OpenReques
     """Return what is enqueued and not answered. `outstanding_count` is how many the ledger says are.
 
     Sampling requests are in no ledger. What API servers hold is open only as far as the ledger says so, for those that
-    live first: one that is gone lists requests that are answered and whose client left with it.
+    live first: one that is gone lists requests that are answered and whose client left with it. One that lives lists
+    them too until somebody fetches them, the oldest first.
     """
     held = _held_work(facts)
     taken = [pair for pair in held if not pair[0].is_api_server]
-    accepted = sorted((pair for pair in held if pair[0].is_api_server), key=_by_health)
+    accepted = sorted((pair for pair in held if pair[0].is_api_server), key=_living_and_newest_first)
     found = [_entry(facts, worker, work, work.count, ()) for worker, work in taken]
     left = max(0, outstanding_count - sum(work.count for worker, work in taken if worker.is_in_ledger))
-    for worker, work in accepted if outstanding_count else ():
-        others = [(other, theirs) for other, theirs in taken if theirs.operation == work.operation]
+    for worker, listed in accepted if outstanding_count else ():
+        others = [(other, theirs) for other, theirs in taken if theirs.operation == listed.operation]
+        work = _unanswered(facts, listed, others, outstanding_count)
         shared, names = _shared(work, others)
         waiting = min(work.count - shared, left)
         left -= waiting
         if waiting or (worker.health not in GONE and names):
-            found.append(_entry(facts, worker, work, waiting, names))
+            found.append(_entry(facts, worker, work, waiting, names, answered_count=listed.count - work.count))
     return [*found, *_unlisted(facts, left)]
 
 
@@ -77,8 +80,33 @@ def _held_work(facts: RunFacts) -> list[Held]:
     return list(held.values())
 
 
-def _by_health(pair: Held) -> tuple[bool, float]:
-    return pair[0].health in GONE, -pair[0].record.at
+def _living_and_newest_first(pair: Held) -> tuple[bool, float]:
+    return pair[0].health in GONE, -(pair[1].oldest_at or 0.0)
+
+
+def _unanswered(
+    facts: RunFacts, listed: OutstandingWork, others: Sequence[Held], outstanding_count: int
+) -> OutstandingWork:
+    """Return what an API server lists without what is answered, which it lists until its client has the answer.
+
+    Op records tell which those are. Where the ledger says that fewer are open than are left, the oldest that nobody
+    else holds are answered too: what was answered lately has its record at hand. Of what stays no more is known then
+    than that it was asked for before the next one that has a record, or not behind the newest of all.
+    """
+    enqueued_at = {record.request_id: record.enqueued_at for record in facts.operations}
+    held = {request_id for _, theirs in others for request_id in theirs.request_ids}
+    ids = [request_id for request_id in listed.request_ids if request_id not in enqueued_at]
+    count = listed.count - (len(listed.request_ids) - len(ids))
+    if listed.operation != wire.SAMPLE and count > outstanding_count:
+        unheld = [request_id for request_id in ids if request_id not in held][: count - outstanding_count]
+        ids, count = [request_id for request_id in ids if request_id not in unheld], outstanding_count
+    if ids[:1] == list(listed.request_ids[:1]):
+        return replace(listed, count=count, request_ids=tuple(ids))
+    behind = listed.request_ids[listed.request_ids.index(ids[0]) :] if ids else ()
+    later = [at for at in map(enqueued_at.get, behind) if at is not None]
+    asked_at = min(later, default=facts.ledger.last_enqueued_at)
+    oldest_at = listed.oldest_at if asked_at is None else max(asked_at, listed.oldest_at or asked_at)
+    return replace(listed, count=count, request_ids=tuple(ids), oldest_at=oldest_at)
 
 
 def _shared(work: OutstandingWork, others: Sequence[Held]) -> tuple[int, tuple[str, ...]]:
@@ -98,13 +126,20 @@ def _shared(work: OutstandingWork, others: Sequence[Held]) -> tuple[int, tuple[s
 
 
 def _entry(
-    facts: RunFacts, worker: WorkerFact, work: OutstandingWork, unshared: int, names: tuple[str, ...]
+    facts: RunFacts,
+    worker: WorkerFact,
+    work: OutstandingWork,
+    unshared: int,
+    names: tuple[str, ...],
+    *,
+    answered_count: int = 0,
 ) -> OpenRequests:
     expected = expectation(work.operation, facts)
     # Ages are told on one clock: Redis's, to which the worker knows its distance.
     oldest_at = None if work.oldest_at is None else worker.on_redis_clock(work.oldest_at)
     is_gone = worker.health in GONE
     is_overdue = overdue(facts, worker, work) is not None
+    why = _why(facts, worker, oldest_at, expected, is_overdue=is_overdue)
     return OpenRequests(
         run_id=facts.run_id,
         operation=work.operation,
@@ -116,7 +151,7 @@ def _entry(
         request_ids=work.request_ids,
         orphaned=is_gone,
         stuck=is_gone or is_overdue,
-        why=_why(facts, worker, oldest_at, expected, is_overdue=is_overdue),
+        why=f"{why}; {answered_count} more that it lists are answered" if answered_count else why,
         expected=expected,
     )
 

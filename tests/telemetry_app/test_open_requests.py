@@ -54,8 +54,38 @@ def test_an_api_server_that_lives_holds_no_open_request_where_all_are_answered()
 
 
 def test_answered_requests_of_an_api_server_are_not_open():
-    api = fact("api", held("q1", "q2", "q3"), role="api_server")
-    assert told(found(api, outstanding_count=1)) == [("api", 3, 1)]
+    api = fact("api", held("q1", "q2", "q3", age_seconds=900), role="api_server")
+    [entry] = found(api, outstanding_count=1, ledger=Ledger(9, 8, 8, last_enqueued_at=NOW - 4))
+    assert (entry.count, entry.unshared_count, entry.request_ids) == (1, 1, ("q3",))
+    assert (entry.oldest_at, entry.stuck) == (NOW - 4, False)
+    assert "2 more that it lists are answered" in entry.why
+
+
+def test_what_a_trainer_runs_is_not_stuck_beside_an_answer_that_nobody_fetched():
+    api = fact("api", held("never-fetched", "q1", age_seconds=3_600), role="api_server")
+    entries = found(api, fact("t", held("q1")), outstanding_count=1, ledger=Ledger(9, 9, 8, last_enqueued_at=NOW - 6))
+    assert told(entries) == [("t", 1, 1), ("api", 1, 0)]
+    assert (entries[1].request_ids, entries[1].stuck, entries[1].also_held_by) == (("q1",), False, ("t",))
+
+
+def test_the_ops_that_finished_say_which_requests_are_answered():
+    api = fact("api", held("q1", "q2", "q3", "q4", age_seconds=900), role="api_server")
+    operations = [op(at=NOW - 50, request_id="q1"), op(at=NOW - 40, request_id="q3", enqueued_at=NOW - 45)]
+    [entry] = found(api, outstanding_count=2, operations=operations)
+    assert (entry.count, entry.request_ids, entry.oldest_at, entry.stuck) == (2, ("q2", "q4"), NOW - 45, False)
+
+
+def test_a_request_that_was_passed_by_stays_stuck_whatever_newer_ones_are_answered():
+    api = fact("api", held("lost", "q2", age_seconds=900), role="api_server")
+    answered = op(at=NOW - 50, request_id="q2", enqueued_at=NOW - 60)
+    [entry] = found(api, fact("t"), outstanding_count=1, operations=[answered])
+    assert (entry.request_ids, entry.oldest_at, entry.stuck) == (("lost",), NOW - 900, True)
+
+
+def test_of_two_ops_the_one_that_was_asked_for_last_is_open():
+    long_ago, now = held("q1", age_seconds=3_600), held("q2", operation=OPTIM_STEP)
+    [entry] = found(fact("api", long_ago, now, role="api_server"), outstanding_count=1)
+    assert (entry.operation, entry.stuck) == (OPTIM_STEP, False)
 
 
 def test_an_api_server_that_is_gone_holds_what_no_living_one_does():
