@@ -17,6 +17,12 @@ _SECTIONS: dict[str, list[tuple[str, str, str, str]]] = {
         ("Incidents", "warning", "telemetry_app_incident_changelist", "telemetry_app.view_incident"),
         ("Workers", "memory", "telemetry_app_worker_changelist", "telemetry_app.view_worker"),
     ],
+    "Alerts": [
+        ("Rules", "notifications", "telemetry_app_alertrule_changelist", "telemetry_app.view_alertrule"),
+        ("Channels", "campaign", "telemetry_app_alertchannel_changelist", "telemetry_app.view_alertchannel"),
+        ("Mutes", "notifications_off", "telemetry_app_alertmute_changelist", "telemetry_app.view_alertmute"),
+        ("Deliveries", "outgoing_mail", "telemetry_app_alertdelivery_changelist", "telemetry_app.view_alertdelivery"),
+    ],
     "Upkeep": [
         ("Retention and snapshots", "auto_delete", "telemetry_upkeep", "telemetry_app.view_execution"),
         (

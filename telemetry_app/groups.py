@@ -20,6 +20,8 @@ _READS = (_SCHEDULE | _TELEMETRY) & Q(codename__startswith="view_") & ~_TOKENS
 _OPERATES = (
     _SCHEDULE
     | _TELEMETRY & Q(codename__in=("change_retentionpolicy", "change_run", "add_execution"))
+    | _TELEMETRY & Q(content_type__model__in=("alertrule", "alertchannel", "alertmute"))
+    | _TELEMETRY & Q(codename="change_alertdelivery")  # what failed is sent again by hand
     | _TOKENS & ~Q(codename="delete_apitoken")
 )
 

@@ -1,7 +1,11 @@
-"""The admin: runs, workers, failures, incidents and executions, read-only; policies, the schedule, users and tokens."""
+"""The admin: what was recorded, read-only; alerts, policies, the schedule, users and tokens."""
 
 from telemetry_app.admin import (
     accounts,
+    alert_channels,
+    alert_deliveries,
+    alert_mutes,
+    alert_rules,
     dashboard,
     failures,
     incidents,
@@ -15,6 +19,10 @@ from telemetry_app.admin import (
 
 __all__ = [
     "accounts",
+    "alert_channels",
+    "alert_deliveries",
+    "alert_mutes",
+    "alert_rules",
     "dashboard",
     "failures",
     "incidents",

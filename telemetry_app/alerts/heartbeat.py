@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.utils import timezone
@@ -13,6 +14,7 @@ from telemetry_app.alerts.outcomes import Outcome, one_line
 from telemetry_app.alerts.webhook import AGENT
 from telemetry_app.models import TEXT_LENGTH, HeartbeatPing
 
+OLD = timedelta(minutes=3)
 NOT_SET = "No pings: TELEMETRY_HEARTBEAT_URL is not set."
 
 
@@ -41,3 +43,26 @@ def ping(*, now: datetime | None = None) -> HeartbeatPing:
             newest.taken_at = at
     newest.save()
     return newest
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatWords:
+    """How the heartbeat stands, in words. `taken_at`: when the service took a ping last."""
+
+    text: str
+    is_bad: bool = False
+    at: datetime | None = None
+    taken_at: datetime | None = None
+
+
+def heartbeat_words(*, now: datetime | None = None) -> HeartbeatWords:
+    """Return how the heartbeat stands; one that nobody looked at for long is no good one."""
+    if not settings.TELEMETRY_HEARTBEAT_URL:
+        return HeartbeatWords(NOT_SET)
+    newest = HeartbeatPing.objects.filter(pk=1).first()
+    if newest is None or newest.looked_at is None:
+        return HeartbeatWords("no ping yet: the first comes within a minute of a Celery worker and beat.", is_bad=True)
+    is_old = (now or timezone.now()) - newest.looked_at > OLD
+    text = f"taken, {newest.detail}" if newest.is_well else newest.detail
+    text = f"nobody looked for long, {text}" if is_old else text
+    return HeartbeatWords(text, is_old or not newest.is_well, newest.looked_at, newest.taken_at)

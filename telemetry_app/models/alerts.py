@@ -264,6 +264,8 @@ class AlertDelivery(models.Model):
             models.Index(fields=["channel", "due_at", "id"], name="alert_due", condition=Q(state="queued")),
             # what a killed process left behind
             models.Index(fields=["id"], name="alert_sending", condition=Q(state="sending")),
+            # the newest of a channel, on its page and in the list of channels
+            models.Index(fields=["channel", "-created_at", "-id"], name="alert_by_channel"),
             # the list, and those of the last minute
             models.Index(fields=["-created_at", "-id"], name="alert_by_time"),
         ]
