@@ -1,16 +1,15 @@
-"""What recording costs a training loop: parse a command, compute, build its result, record; with Redis well and hung.
+"""What recording costs a training loop: matrix products for 2 or 0.2 ms, then one op recorded; Redis well and hung.
 
 A loop's caches are cold when it records: other code ran since. So a call costs several times what it costs in a row, an
-empty one too, and how much is the machine's doing; the limit stands beside.
+empty one too, and how much is the machine's doing: the empty call and the limit stand beside. Each contender runs
+without recording, with it twice, and without again, so that a machine that gets slower meanwhile favours nobody.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable
-from resource import RUSAGE_THREAD, getrusage
 from typing import NamedTuple
 
 import numpy as np
@@ -19,37 +18,45 @@ from benchmarks.contenders import AwaitedWrite, Contender, Nothing, Ours, TupleA
 from benchmarks.redis_server import RedisServer
 from benchmarks.workload import COMMANDS, COUNT, RESULTS
 
-WINDOW_SECONDS = 2.0
-FLUSH_SECONDS = 1.0  # a fifth of what is usual, so that each window has flushes
+SEGMENT_SECONDS = 1.2
+FLUSH_SECONDS = 1.0  # a fifth of what is usual, so that each segment has a flush
 OP_LENGTHS = ((0.002, "2 ms"), (0.0002, "0.2 ms"))
-_COMMANDS = [json.dumps(command) for command in COMMANDS]
-_RESULTS = [json.dumps(result) for result in RESULTS]
 
 
-class Window(NamedTuple):
-    """One contender's calls in one window, in seconds."""
+class Segment(NamedTuple):
+    """Iterations of the loop in a row: seconds of one, and of the call in it where it recorded."""
 
-    mean_seconds: float
-    median_seconds: float
+    op_seconds: float
+    call_seconds: float
+
+
+class Loss(NamedTuple):
+    """What one round of a contender lost: a call's mean seconds, its share of the loop, and of the loop's speed."""
+
+    call_seconds: float
+    call_share: float
+    speed_share: float
 
 
 def print_training_loop(server: RedisServer, rounds: int) -> None:
-    """Print what a call costs in the loop, and what part of the loop's time that is."""
+    """Print what a call costs in the loop, what part of the loop's time that is, and how much slower the loop runs."""
     print("\n### What a training loop loses\n")
-    print("| contender | op | Redis | a call, median | of the loop's time, mean |\n|---|---|---|---:|---:|")
+    print("| contender | op | Redis | a call, mean | of the loop's time, in calls | of its speed, flushes included |")
+    print("|---|---|---|---:|---:|---:|")
     for mode in ("well", "hung"):
         for op_seconds, length in OP_LENGTHS:
             compute = _computation(op_seconds)
-            windows: dict[str, list[Window]] = {}
+            losses: dict[str, list[Loss]] = {}
             for _ in range(rounds):
                 for make in _CONTENDERS:
-                    name, window = _measure(server, make, compute, is_hung=mode == "hung")
-                    windows.setdefault(name, []).append(window)
-            for name, measured in windows.items():
-                median = statistics.median(window.median_seconds for window in measured)
-                mean = statistics.median(window.mean_seconds for window in measured)
-                share = mean / (op_seconds + mean)
-                print(f"| {name} | {length} | {mode} | {median * 1e6:,.1f} µs | {100 * share:.2f} % |")
+                    name, loss = _measure(server, make, compute, is_hung=mode == "hung")
+                    losses.setdefault(name, []).append(loss)
+            for name, measured in losses.items():
+                call, in_calls, of_speed = (statistics.median(column) for column in zip(*measured, strict=True))
+                print(
+                    f"| {name} | {length} | {mode} | {call * 1e6:,.1f} µs | {100 * in_calls:.2f} % "
+                    f"| {100 * of_speed:.1f} % |"
+                )
 
 
 _CONTENDERS: tuple[Callable[[str], Contender], ...] = (
@@ -62,57 +69,63 @@ _CONTENDERS: tuple[Callable[[str], Contender], ...] = (
 
 def _measure(
     server: RedisServer, make: Callable[[str], Contender], compute: Callable[[], None], *, is_hung: bool
-) -> tuple[str, Window]:
-    """Run one window of one contender, alone."""
+) -> tuple[str, Loss]:
+    """Run one round of one contender, alone."""
     contender = make(server.url)
     contender.record(COMMANDS[0], RESULTS[0])
     contender.drain()
     if is_hung:
         server.freeze()
     try:
-        return contender.name, _run(contender, compute)
+        before = _without(compute)
+        recording = [_recording(contender, compute) for _ in range(2)]
+        after = _without(compute)
     finally:
         server.thaw()
         contender.drain()
         contender.close()
+    base = (before.op_seconds + after.op_seconds) / 2
+    call = statistics.fmean(segment.call_seconds for segment in recording)
+    whole = statistics.fmean(segment.op_seconds for segment in recording)
+    return contender.name, Loss(call, call / (base + call), 1 - base / whole)
 
 
-def _run(contender: Contender, compute: Callable[[], None]) -> Window:
-    """Run the loop. A call from which the kernel took the processor for another program says nothing, and is left out,
-    unless most are so: it is the contender then that woke the other one. Waiting for Python's global lock, for a socket
-    or for memory counts."""
-    seconds: list[float] = []
-    undisturbed: list[float] = []
-    ends_at = time.perf_counter() + WINDOW_SECONDS
-    number = 0
-    while time.perf_counter() < ends_at:
-        command = json.loads(_COMMANDS[number % COUNT])
+def _without(compute: Callable[[], None]) -> Segment:
+    count = 0
+    started = time.perf_counter()
+    while time.perf_counter() - started < SEGMENT_SECONDS:
         compute()
-        result = json.loads(_RESULTS[number % COUNT])
-        switches = getrusage(RUSAGE_THREAD).ru_nivcsw
-        started = time.perf_counter()
+        count += 1
+    return Segment((time.perf_counter() - started) / count, 0.0)
+
+
+def _recording(contender: Contender, compute: Callable[[], None]) -> Segment:
+    count, in_calls, now = 0, 0.0, time.perf_counter
+    started = now()
+    while now() - started < SEGMENT_SECONDS:
+        compute()
+        command, result = COMMANDS[count % COUNT], RESULTS[count % COUNT]
+        called = now()
         contender.record(command, result)
-        seconds.append(time.perf_counter() - started)
-        if getrusage(RUSAGE_THREAD).ru_nivcsw == switches:
-            undisturbed.append(seconds[-1])
-        number += 1
-    if len(undisturbed) > len(seconds) / 2:
-        seconds = undisturbed
-    return Window(statistics.fmean(seconds), statistics.median(seconds))
+        in_calls += now() - called
+        count += 1
+    return Segment((now() - started) / count, in_calls / count)
 
 
 def _computation(seconds: float) -> Callable[[], None]:
     """Return a computation that takes about so long where nothing disturbs it: matrix products, as a trainer's."""
-    matrix = np.ones((96, 96), dtype=np.float32)
+    generator = np.random.default_rng(1)
+    left, right = (generator.random((128, 128), dtype=np.float32) for _ in range(2))
+    product = np.empty_like(left)
 
     def compute(products: int) -> None:
         for _ in range(products):
-            matrix @ matrix
+            np.matmul(left, right, out=product)
 
     shortest = float("inf")
     for _ in range(30):
         started = time.perf_counter()
-        compute(20)
-        shortest = min(shortest, (time.perf_counter() - started) / 20)
+        compute(50)
+        shortest = min(shortest, (time.perf_counter() - started) / 50)
     products = max(1, round(seconds / shortest))
     return lambda: compute(products)

@@ -15,6 +15,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str, str]]] = {
         ("Requests", "pending_actions", "telemetry_requests", "telemetry_app.view_run"),
         ("Failures", "error", "telemetry_failures", "telemetry_app.view_failedoperation"),
         ("Incidents", "warning", "telemetry_app_incident_changelist", "telemetry_app.view_incident"),
+        ("GPUs", "developer_board", "telemetry_gpus", "telemetry_app.view_run"),
         ("Workers", "memory", "telemetry_app_worker_changelist", "telemetry_app.view_worker"),
     ],
     "Alerts": [
@@ -40,6 +41,7 @@ _SECTIONS: dict[str, list[tuple[str, str, str, str]]] = {
 _BELOW = {
     "telemetry_app_failedoperation_changelist": "telemetry_failures",
     "telemetry_app_failedsample_changelist": "telemetry_failures",
+    "telemetry_gpu": "telemetry_gpus",
     "telemetry_app_execution_changelist": "telemetry_upkeep",
     "telemetry_app_retentionpolicy_changelist": "telemetry_upkeep",
 }

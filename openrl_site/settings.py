@@ -135,6 +135,13 @@ EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.starts_tls, _mail.is_tls
 EMAIL_TIMEOUT = 10  # seconds, for each word with the mail server
 DEFAULT_FROM_EMAIL = checked_sender(env.str("EMAIL_FROM", default=""), is_needed=bool(EMAIL_HOST), name="EMAIL_FROM")
 
+# --- Prometheus -----------------------------------------------------------------------------------------------
+TELEMETRY_METRICS_RUNS = _whole_number("TELEMETRY_METRICS_RUNS", default=0, minimum=0)  # newest runs, by their id
+# A folder in which several web processes share what they count of requests. Prometheus's library reads it too.
+PROMETHEUS_MULTIPROC_DIR = env.str("PROMETHEUS_MULTIPROC_DIR", default=None)
+if PROMETHEUS_MULTIPROC_DIR is not None and not Path(PROMETHEUS_MULTIPROC_DIR).is_dir():
+    raise ImproperlyConfigured(f"PROMETHEUS_MULTIPROC_DIR={PROMETHEUS_MULTIPROC_DIR!r} must name a folder that exists.")
+
 # --- Django ---------------------------------------------------------------------------------------------------
 DEBUG = _switch("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="") or locations.kept_secret_key()
@@ -168,6 +175,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "openrl_site.request_counts.request_counts",
     "openrl_site.middleware.errors_in_json",
     "django.middleware.security.SecurityMiddleware",
     "openrl_site.content_security.content_security_policy",

@@ -9,6 +9,7 @@ from django.views.generic import RedirectView
 
 from openrl_site.agent_endpoint import mcp
 from openrl_site.health import healthz, readyz
+from telemetry_app.api.prometheus import MetricsView
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
@@ -19,5 +20,6 @@ urlpatterns = [
     path("api/v1/inspect/readyz", readyz),
     path("api/v1/inspect/", include("telemetry_app.api.urls")),
     path("mcp", mcp, name="mcp"),
+    path("metrics", MetricsView.as_view(), name="metrics"),
     path("admin/", admin.site.urls),
 ]

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from telemetry_app import locks, readers
 from telemetry_app.exceptions import LiveDataUnavailableError
+from telemetry_app.fleet_counts import FleetCounts
 from telemetry_app.incident_changes import (
     OF_SILENCE,
     REOPEN_SECONDS,
@@ -30,6 +31,7 @@ from telemetry_app.incident_changes import (
     changes,
     troubles_of,
 )
+from telemetry_app.inspection.every_run import open_requests_of
 from telemetry_app.inspection.known_runs import facts_of_runs, read_fleet_workers, typical_anywhere
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Incident, Run, VerdictPass
@@ -60,6 +62,7 @@ class PassSummary:
     closed: int = 0
     seconds: float = 0.0
     states: dict[str, str] = field(default_factory=dict)
+    fleet: FleetCounts = field(default_factory=FleetCounts)
 
     def counts(self) -> dict[str, float | bool]:
         """Return the counts by name, as the task reports them."""
@@ -86,6 +89,7 @@ def take_verdicts(*, now: datetime | None = None) -> PassSummary:
             held, clock = _judge(summary, None if now is None else now.timestamp(), at)
             _write(summary, held, from_unix(clock) or at, is_unheard=_note_return(mark, at))
             mark.ended_at, mark.runs_count = at, summary.runs_count
+            mark.fleet = summary.fleet.as_json()
             mark.seconds = summary.seconds = round(time.monotonic() - started, 3)
         except LiveDataUnavailableError as error:
             mark.live_failed_at, outage = at, error
@@ -104,10 +108,12 @@ def _judge(summary: PassSummary, set_clock: float | None, at: datetime) -> tuple
         raise LiveDataUnavailableError("Redis can't be read.")
     if set_clock is not None:
         fleet.set_clock(set_clock)
+    summary.fleet.add_workers(fleet.workers)
     held: dict[str, list[Held]] = {}
     for run in facts_of_runs(_runs_to_judge(index, fleet.now), fleet, typical_anywhere(index)):
         state = run_state(run.facts)
         summary.states[run.facts.run_id] = state.state
+        summary.fleet.add_run(state.state, open_requests_of(run.sources, run.facts), now=fleet.now)
         held[run.facts.run_id] = troubles_of(run.facts, state)
     summary.runs_count = len(held)
     return held, fleet.now

@@ -9,6 +9,7 @@ from telemetry_app import step_clock
 from telemetry_app.health import Health
 from telemetry_app.run_activity import Life, part_of
 from telemetry_app.run_state import WorkerFact
+from telemetry_app.wrong_clocks import correction_of_records
 from workers_client import wire
 from workers_client.wire_worker import WorkerRecord
 
@@ -59,8 +60,9 @@ def life_of(fact: WorkerFact) -> Life:
 
 
 def offsets_of(workers: Iterable[WorkerRecord]) -> dict[str, float]:
-    """Return by how many seconds each worker's clock is ahead of Redis's, where it is."""
-    return {record.worker: offset for record in workers if (offset := correction(record.clock_offset_seconds))}
+    """Return by how many seconds the records of each worker are ahead of Redis's clock, where they are."""
+    found = {record.worker: correction_of_records(correction(record.clock_offset_seconds)) for record in workers}
+    return {worker: offset for worker, offset in found.items() if offset}
 
 
 def correction(offset_seconds: float | None) -> float:

@@ -42,6 +42,8 @@ class Checked(Generic[R]):
     length: int = 0  # elements in Redis, whether usable or not
     malformed_tail_count: int = 0  # of the malformed: those behind the newest usable record
     reached: bool = False  # the record that was looked for is in the list
+    # As they were written, by identity: `records` has them as if they ended at this reading.
+    of_wrong_clocks: dict[str, R] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -325,9 +327,11 @@ def _checked(elements: Any, parse: Callable[[bytes], R], length: Any, now: float
             continue
         unique.setdefault(record.identity, record)  # the first stays: a record resent never changes what was said
     records: list[R] = list(unique.values())
+    checked = Checked(records, malformed_count, length if isinstance(length, int) else len(elements))
     if records and is_ahead(max(record.at for record in records), now):  # of a wrong clock: told as if received now
-        records, _ = by_receipt_time(records, now)
-    return Checked(records, malformed_count, length if isinstance(length, int) else len(elements))
+        checked.records, reported_at = by_receipt_time(records, now)
+        checked.of_wrong_clocks = {identity: unique[identity] for identity in reported_at}
+    return checked
 
 
 def _whole_number(raw: Any) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from telemetry_app.health import Health
+from telemetry_app.wrong_clocks import correction_of_records
 from workers_client import wire
 from workers_client.wire_values import LAST_INSTANT
 from workers_client.wire_worker import Ledger, OutstandingWork, WorkerRecord
@@ -135,7 +136,7 @@ def finishes_by_redis_clock(
 
 
 def _offsets(workers: Sequence[WorkerFact]) -> dict[str | None, float]:
-    known = ((worker.name, worker.record.clock_offset_seconds or 0.0) for worker in workers)
+    known = ((worker.name, correction_of_records(worker.record.clock_offset_seconds or 0.0)) for worker in workers)
     return {name: seconds for name, seconds in known if abs(seconds) > CLOCK_SECONDS}
 
 

@@ -11,17 +11,18 @@ from typing import Any
 
 from django.db import models, transaction
 
-from telemetry_app import bulk, locks, partitions, readers, rows
+from telemetry_app import bulk, locks, metric_totals, partitions, readers, rows
 from telemetry_app.instants import from_unix
 from telemetry_app.ledger_totals import advance, missing_records
 from telemetry_app.list_taking import Taken, take_list
+from telemetry_app.metric_growth import Growth
 from telemetry_app.models import Gap, Run
 from telemetry_app.op_history import grown
 from telemetry_app.rates import per_hour
 from telemetry_app.run_state import RunVerdict
 from telemetry_app.step_aggregates import StepChanges, step_changes, store_changes, stored_groups
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
-from telemetry_app.step_time_rows import keep_step_times
+from telemetry_app.step_time_rows import keep_step_times, parts_of
 from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
 
@@ -60,7 +61,8 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         # All before any row: who has written rows and then waits to make a partition blocks who makes one now.
         _ensure_partitions(rows.OPERATIONS, operations)
         _ensure_partitions(rows.SAMPLES, samples)
-        written = _store_operations(run, operations) + _store_samples(run, samples)
+        growth, conflicts_before = Growth(), run.conflicts_count
+        written = _store_operations(run, operations, growth) + _store_samples(run, samples, growth)
         _count_requests(run, ledger)
         activity = _activity(live, now) or (now if operations.records or samples.records else run.last_activity_at)
         run.last_activity_at = max(run.last_activity_at, activity)
@@ -77,7 +79,14 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
             run.save(force_insert=True)
         else:
             run.save_measured()
-        keep_step_times(run, now)
+        for step in keep_step_times(run, now):
+            growth.add_step(step.wall_seconds, parts_of(step))
+        growth.add_losses(
+            malformed=operations.malformed_count + samples.malformed_count,
+            missing=found_missing,
+            conflicts=run.conflicts_count - conflicts_before,
+        )
+        metric_totals.add(growth, now)
     return RunTaken(
         rows_written=written,
         malformed_count=operations.malformed_count + samples.malformed_count,
@@ -99,6 +108,10 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
         taken = take_list(wire.turns_key(workload), lambda raw: wire.parse_turn(raw, workload=workload), now)
         _ensure_partitions(rows.TURNS, taken)
         inserted = _insert(rows.TURNS, workload, taken, [(record, rows.turn_row(record)) for record in taken.records])
+        growth = Growth()
+        growth.add_turns(workload, (record for record in taken.records if record.identity in inserted.record_ids))
+        growth.add_losses(malformed=taken.malformed_count, conflicts=inserted.conflicts_count)
+        metric_totals.add(growth, now)
     return RunTaken(
         rows_written=len(inserted.record_ids),
         malformed_count=taken.malformed_count,
@@ -123,7 +136,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 # --- Records --------------------------------------------------------------------------------------------------
-def _store_operations(run: Run, taken: Taken[wire.OpRecord]) -> int:
+def _store_operations(run: Run, taken: Taken[wire.OpRecord], growth: Growth) -> int:
     steps = run.steps_completed + count_unstamped_steps(taken.records)
     numbered = number_steps(taken.records, steps_completed=steps)
     rows_of = [(record, rows.operation_row(record, step)) for step, record in numbered]
@@ -139,6 +152,7 @@ def _store_operations(run: Run, taken: Taken[wire.OpRecord]) -> int:
         changes = [step_changes(run.run_id, new, known)]
     store_changes(changes[0])
     run.steps_completed = max(run.steps_completed, steps)
+    growth.add_operations(record for _, record in new)
     run.op_seconds = grown(run.op_seconds, (record for _, record in new))
     run.operations_count += len(new)
     run.failures_count += sum(record.status == "failed" for _, record in new)
@@ -146,12 +160,13 @@ def _store_operations(run: Run, taken: Taken[wire.OpRecord]) -> int:
     return len(new)
 
 
-def _store_samples(run: Run, taken: Taken[wire.SampleRecord]) -> int:
+def _store_samples(run: Run, taken: Taken[wire.SampleRecord], growth: Growth) -> int:
     rows_of = [(record, rows.sample_row(record)) for record in taken.records]
     inserted = _insert(rows.SAMPLES, run.run_id, taken, rows_of)
     new = [record for record in taken.records if record.identity in inserted.record_ids]
     failures = sum(isinstance(record, wire.SampleFailure) for record in new)
     answered = sum(record.count for record in new if isinstance(record, wire.SampleGroup))
+    growth.add_samples(new)
     run.op_seconds = grown(run.op_seconds, new)
     run.sample_records_count += len(new)
     run.samples_answered = min(MOST, run.samples_answered + answered)

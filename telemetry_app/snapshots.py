@@ -25,6 +25,7 @@ from telemetry_app.facts import known_workers, state_of_row, state_of_run, typic
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Execution, Run
 from telemetry_app.op_history import learned_of
+from telemetry_app.receipt_times import place_received
 from telemetry_app.run_snapshot import RunTaken, take_run, take_turns
 from telemetry_app.run_state import WorkerFact
 from telemetry_app.silences import with_silences
@@ -191,7 +192,9 @@ def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> N
     histories = dict(Run.objects.filter(run_id__in=part.run_ids).order_by().values_list("run_id", "op_seconds"))
     for workload in part.workloads:  # before the runs, whose steps are split by them
         _bounded(workload, summary, partial(take_turns, workload, now))
-    for run_id, live in readers.read_runs(part.run_ids, newest=readers.SUMMARY_RECORDS).items():
+    runs = readers.read_runs(part.run_ids, newest=readers.SUMMARY_RECORDS)
+    place_received(runs.values())
+    for run_id, live in runs.items():
         learned = learned_of(histories.get(run_id, {}))
         verdict = state_of_run(
             live, facts, expected_seconds=part.expected_seconds, learned=learned, now=now.timestamp()

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from telemetry_app.grouping import OperationGroup, StepGroup
 from telemetry_app.sample_windows import MOST_SECONDS
+from telemetry_app.spans import seconds
+from telemetry_app.step_clock import PARTS, StepTime
 
 
 @dataclass(slots=True)
@@ -30,6 +32,26 @@ class OperationTimes:
         self.queue_seconds += min(other.queue_seconds, MOST_SECONDS)
 
 
+Holder = tuple[str | None, str | None, str | None]  # workload, run and op; three times None while nobody held it
+
+
+@dataclass(slots=True)
+class ClockTimes:
+    """Where the time of some steps went: sums over them, in seconds."""
+
+    steps_count: int = 0
+    parts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    gpu_wait_by: dict[Holder, float] = field(default_factory=dict)
+
+    def add(self, other: ClockTimes) -> None:
+        """Count other steps."""
+        self.steps_count += other.steps_count
+        for part, taken in other.parts.items():
+            self.parts[part] += taken
+        for holder, waited in other.gpu_wait_by.items():
+            self.gpu_wait_by[holder] = self.gpu_wait_by.get(holder, 0.0) + waited
+
+
 @dataclass(slots=True)
 class StepTimes:
     """Some steps. `wall_sum` is over the `timed_count` steps whose wall time is known; instants are unix seconds."""
@@ -43,6 +65,7 @@ class StepTimes:
     started_at: float = math.inf
     finished_at: float = -math.inf
     operations: dict[str, OperationTimes] = field(default_factory=dict)
+    clock: ClockTimes = field(default_factory=ClockTimes)
 
     def add(self, other: StepTimes) -> None:
         """Count other steps; of two that took equally long the earlier one is the slowest."""
@@ -56,6 +79,7 @@ class StepTimes:
         self.finished_at = max(self.finished_at, other.finished_at)
         for name, times in other.operations.items():
             self.operations.setdefault(name, OperationTimes()).add(times)
+        self.clock.add(other.clock)
 
 
 def times_of(groups: Iterable[StepGroup], width: int) -> dict[int, StepTimes]:
@@ -64,6 +88,21 @@ def times_of(groups: Iterable[StepGroup], width: int) -> dict[int, StepTimes]:
     for group in groups:
         buckets.setdefault(group.step // width, StepTimes()).add(_of_step(group))
     return buckets
+
+
+def clock_of(times: Iterable[StepTime]) -> dict[int, ClockTimes]:
+    """Return where the time of each step went, by its number."""
+    return {
+        time.window.step: ClockTimes(
+            1,
+            {part: seconds(time.parts[part]) for part in PARTS},
+            {
+                (None, None, None) if use is None else (use.workload, use.run_id, use.operation): seconds(waited)
+                for use, waited in time.gpu_wait_by.items()
+            },
+        )
+        for time in times
+    }
 
 
 def _of_step(group: StepGroup) -> StepTimes:

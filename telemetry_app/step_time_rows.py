@@ -28,14 +28,23 @@ _VALUES = ("started_at", "ended_at", "wall_seconds", *_COLUMNS, "gpu_wait_by", "
            "clock_offset_seconds", "kept_at")  # fmt: skip
 
 
-def keep_step_times(run: Run, now: datetime) -> None:
-    """Keep the steps of a run that ended long enough ago. Must run under the run's lock, behind its new records."""
+def keep_step_times(run: Run, now: datetime) -> list[StepTime]:
+    """Keep the steps of a run that ended long enough ago, and return those that were not kept before.
+
+    Must run under the run's lock, behind its new records.
+    """
     steps = _steps_to_split(run.run_id, now)
     if steps is None:
-        return
+        return []
     times = _split(run, *steps, now)
     rows = [_row(run.run_id, time, now) for time in times if from_unix(seconds(time.window.end)) <= now - SETTLED]
     StepTime.objects.bulk_create(rows, update_conflicts=True, unique_fields=("run", "step"), update_fields=_VALUES)
+    return [row for row in rows if row.step >= steps[1]]
+
+
+def parts_of(row: StepTime) -> dict[str, float]:
+    """Return the seconds of each part of a step."""
+    return {part: getattr(row, column) for part, column in zip(step_clock.PARTS, _COLUMNS, strict=True)}
 
 
 def time_of(row: StepTime) -> step_clock.StepTime:
@@ -43,9 +52,7 @@ def time_of(row: StepTime) -> step_clock.StepTime:
     window = StepWindow(row.step, True, microseconds(to_unix(row.started_at)), microseconds(to_unix(row.ended_at)))
     return step_clock.StepTime(
         window=window,
-        parts={
-            part: microseconds(getattr(row, column)) for part, column in zip(step_clock.PARTS, _COLUMNS, strict=True)
-        },
+        parts={part: microseconds(value) for part, value in parts_of(row).items()},
         gpu_wait_by={
             (None if workload is None else Use(workload, run_id, operation)): microseconds(waited)
             for workload, run_id, operation, waited in row.gpu_wait_by

@@ -14,6 +14,7 @@ from telemetry_app.models import Gap, Operation, Sample, Turn, Worker
 from telemetry_app.open_activity import SERVING, correction
 from telemetry_app.rows import turn_of
 from telemetry_app.run_activity import Life
+from telemetry_app.wrong_clocks import correction_of_records
 from workers_client import wire
 
 MOST_RECORDS = 50_000  # newest ops, samples and turns of a stretch that are looked at
@@ -99,8 +100,8 @@ def workers_of(run_id: str, names: Iterable[str], *, now: float, others: Iterabl
     rows = Worker.objects.filter(Q(runs__contains=[run_id]) | Q(worker__in=named.union(others))).order_by()
     for worker, role, runs, started_at, heartbeat_at, interval, exited_at, offset in rows.values_list(*_WORKER):
         ahead = correction(offset)
-        if ahead:
-            found.offsets[worker] = ahead
+        if offset_of_records := correction_of_records(ahead):
+            found.offsets[worker] = offset_of_records
         if worker not in named and not (role == SERVING and run_id in runs):
             continue
         is_lost = now - (heartbeat_at.timestamp() - ahead) > LATE_INTERVALS * interval

@@ -7,7 +7,10 @@ from typing import Any
 from django.db import connection
 
 from telemetry_app.sample_windows import MOST_SECONDS
-from telemetry_app.step_time_buckets import OperationTimes, StepTimes
+from telemetry_app.step_clock import PARTS
+from telemetry_app.step_time_buckets import ClockTimes, OperationTimes, StepTimes
+
+MOST_HOLDERS = 4  # of the GPU that steps waited for: those that they waited for longest
 
 # A step's wall time runs from the end of the step before, as in `grouping.py`; arrays compare by their first member, so
 # that the slowest step comes with its number.
@@ -36,6 +39,24 @@ SELECT step / %(width)s, operation, sum(count), sum(failures), sum(least(seconds
 FROM telemetry_app_stepaggregate WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s
 GROUP BY 1, 2
 """
+_CLOCK = f"""
+SELECT step / %(width)s, count(*), {", ".join(f"sum({part}_seconds)" for part in PARTS)}
+FROM telemetry_app_steptime WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s
+GROUP BY 1
+"""
+_HOLDERS = """
+SELECT number, workload, holder, operation, seconds FROM (
+    SELECT number, workload, holder, operation, seconds,
+           row_number() OVER (PARTITION BY number ORDER BY seconds DESC, workload, holder, operation) AS place
+    FROM (
+        SELECT step / %(width)s AS number, waited->>0 AS workload, waited->>1 AS holder, waited->>2 AS operation,
+               sum((waited->>3)::float8) AS seconds
+        FROM telemetry_app_steptime, jsonb_array_elements(gpu_wait_by) AS waited
+        WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s
+        GROUP BY 1, 2, 3, 4
+    ) holders
+) placed WHERE place <= %(most)s
+"""
 _FIRST = "SELECT min(step) FROM telemetry_app_stepaggregate WHERE run_id = %(run)s"
 
 
@@ -56,6 +77,19 @@ def stored_times(run_id: str, first: int, last: int, width: int) -> dict[int, St
         buckets[int(number)] = times
     for number, operation, count, failures, seconds, queue_seconds in _rows(_OPERATIONS, parameters):
         buckets[int(number)].operations[operation] = OperationTimes(int(count), int(failures), seconds, queue_seconds)
+    return buckets
+
+
+def stored_clock(run_id: str, first: int, last: int, width: int) -> dict[int, ClockTimes]:
+    """Return where the time of kept steps went, in the same buckets, each with the holders it waited for longest."""
+    parameters = {"run": run_id, "first": first, "last": last, "width": width, "most": MOST_HOLDERS}
+    buckets = {
+        int(number): ClockTimes(count, dict(zip(PARTS, parts, strict=True)))
+        for number, count, *parts in _rows(_CLOCK, parameters)
+    }
+    for number, *holder, waited in _rows(_HOLDERS, parameters):
+        workload, run, operation = holder
+        buckets[int(number)].gpu_wait_by[workload, run, operation] = waited
     return buckets
 
 

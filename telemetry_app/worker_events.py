@@ -13,8 +13,9 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
-from telemetry_app import locks, rows
+from telemetry_app import locks, metric_totals, rows
 from telemetry_app.instants import from_unix
+from telemetry_app.metric_growth import Growth
 from telemetry_app.models import RetentionPolicy, Worker, WorkerEvent
 from telemetry_app.models.limits import TEXT_LENGTH
 from telemetry_app.readers import LiveWorkers
@@ -38,6 +39,7 @@ class _Stored:
 
     heartbeat_at: float
     has_exited: bool
+    dropped: Any = None  # records by kind and reason, as it said then
 
 
 def record_events(workers: LiveWorkers, *, now: datetime) -> int:
@@ -58,7 +60,9 @@ def record_events(workers: LiveWorkers, *, now: datetime) -> int:
         told = _told([*current, *forgotten], stored)
         silent = [name for name in forgotten if _may_change(told[name], workers.heartbeats.get(name, 0.0))]
         written = _store_changes(current | _heard_once(silent, workers), told, now)
-        _save(workers, [worker for worker, one in current.items() if _is_news(one, stored.get(worker))])
+        news = [worker for worker, one in current.items() if _is_news(one, stored.get(worker))]
+        _save(workers, news)
+        _count_dropped(workers, news, stored, now)
     return written
 
 
@@ -67,11 +71,11 @@ def _stored_workers(workers: LiveWorkers, now: datetime) -> dict[str, _Stored]:
     """Return the workers that Redis has a record of, and those that it may have forgotten."""
     may_be_forgotten = Q(exited_at__isnull=True, last_heartbeat_at__gte=now - LOOKED_AFTER)
     found = Worker.objects.filter(Q(worker__in=workers.records) | may_be_forgotten).values_list(
-        "worker", "last_heartbeat_at", "exited_at", "record__clock_offset_seconds"
+        "worker", "last_heartbeat_at", "exited_at", "record__clock_offset_seconds", "record__buffer__dropped"
     )
     return {
-        worker: _Stored(heartbeat_at.timestamp() - (offset or 0.0), exited_at is not None)
-        for worker, heartbeat_at, exited_at, offset in found.order_by()
+        worker: _Stored(heartbeat_at.timestamp() - (offset or 0.0), exited_at is not None, dropped)
+        for worker, heartbeat_at, exited_at, offset, dropped in found.order_by()
     }
 
 
@@ -155,6 +159,14 @@ def _insert(changes: list[tuple[str, Change]]) -> int:
             columns,
         )
         return int(cursor.rowcount)
+
+
+def _count_dropped(workers: LiveWorkers, names: Iterable[str], stored: Mapping[str, _Stored], now: datetime) -> None:
+    growth = Growth()
+    for name in names:
+        before = stored[name].dropped if name in stored else None
+        growth.add_dropped(before, workers.records[name].buffer.get("dropped"))
+    metric_totals.add(growth, now)
 
 
 def _save(workers: LiveWorkers, names: Iterable[str]) -> None:

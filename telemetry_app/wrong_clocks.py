@@ -25,6 +25,12 @@ def is_ahead(at: float, now: float) -> bool:
     return at > now + NEWEST_SECONDS
 
 
+def correction_of_records(offset_seconds: float) -> float:
+    """Return what to take off the records of a clock that is so far ahead of Redis's: nothing of a wrong one, whose
+    records are told by the time at which they were received."""
+    return offset_seconds if -OLDEST_SECONDS <= offset_seconds <= NEWEST_SECONDS else 0.0
+
+
 def by_receipt_time(records: Sequence[R], received_at: float) -> tuple[list[R], dict[str, float]]:
     """Return the records, those of a wrong clock as if they had ended at `received_at`, and when each of them said.
 
@@ -37,11 +43,12 @@ def by_receipt_time(records: Sequence[R], received_at: float) -> tuple[list[R], 
             told.append(record)
             continue
         reported[record.identity] = record.at
-        told.append(_received(record, received_at))
+        told.append(received(record, received_at))
     return told, reported
 
 
-def _received(record: R, received_at: float) -> R:
+def received(record: R, received_at: float) -> R:
+    """Return the record as if it had ended at `received_at` (unix seconds)."""
     shift = received_at - record.at
     moved: dict[str, float | None] = {
         name: round(value + shift, 6) if is_plausible(value + shift, received_at) else received_at

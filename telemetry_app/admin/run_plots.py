@@ -13,16 +13,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSet
 
-from telemetry_app.api.filters import Filters, NumberFilter
+from telemetry_app.api.filters import Filters, NumberFilter, WordFilter
 from telemetry_app.api.metrics import RunMetricsViewSet
 from telemetry_app.api.renderers import CsvRenderer
 from telemetry_app.api.tables import csv_response
 from telemetry_app.inspection import step_times
 
-_COLUMNS = (
+_STEPS = (
     "step", "last_step", "steps_count", "started_at", "finished_at", "wall_seconds", "wall_max_seconds",
-    "wall_max_step", "operation", "count", "failures", "seconds", "queue_seconds",
+    "wall_max_step",
 )  # fmt: skip
+_BY_OP = (*_STEPS, "operation", "count", "failures", "seconds", "queue_seconds")
+_BY_CLOCK = (*_STEPS, "clock_steps_count", "part", "seconds")
+OP, CLOCK = SPLITS = ("op", "clock")
 
 
 class StepTimesFilters(Filters):
@@ -33,6 +36,7 @@ class StepTimesFilters(Filters):
     points = NumberFilter(
         default=step_times.DEFAULT_POINTS, least=1, most=step_times.MOST_POINTS, help_text="How many points at most."
     )
+    split = WordFilter(SPLITS, default=OP, help_text="By op, or by where the time went as well.")
 
 
 class StepTimesViewSet(ViewSet):
@@ -45,8 +49,11 @@ class StepTimesViewSet(ViewSet):
         return Response(_answer(request, object_id))
 
     def table(self, request: Request, object_id: str) -> HttpResponseBase:
-        """Answer the same with a row for each op of each point."""
-        return _as_file(csv_response(request, _COLUMNS, _rows(_answer(request, object_id))), "step-times")
+        """Answer the same with a row for each op of each point, or for each part of its time."""
+        answer = _answer(request, object_id)
+        if answer["parts"]:
+            return _as_file(csv_response(request, _BY_CLOCK, _part_rows(answer)), "step-times")
+        return _as_file(csv_response(request, _BY_OP, _op_rows(answer)), "step-times")
 
 
 def metrics_table(request: HttpRequest, object_id: str) -> HttpResponseBase:
@@ -68,14 +75,18 @@ def plot_urls() -> list[URLPattern]:
 
 def _answer(request: Request, object_id: str) -> dict[str, Any]:
     given = StepTimesFilters.read(request.query_params)
-    wanted = step_times.StepTimesQuery(given["from"], given["to"], given["points"])
+    wanted = step_times.StepTimesQuery(given["from"], given["to"], given["points"], given["split"] == CLOCK)
     return step_times.run_step_times(unquote(object_id), wanted)
 
 
-def _rows(answer: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+def _op_rows(answer: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     for point in answer["results"]:
-        plain = {name: value for name, value in point.items() if name != "operations"}
-        yield [{**plain, "operation": name, **fields} for name, fields in point["operations"].items()]
+        yield [{**point, "operation": name, **fields} for name, fields in point["operations"].items()]
+
+
+def _part_rows(answer: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    for point in answer["results"]:
+        yield [{**point, "part": part, "seconds": taken} for part, taken in (point["parts"] or {}).items()] or [point]
 
 
 def _as_file(response: HttpResponseBase, name: str) -> HttpResponseBase:

@@ -19,6 +19,7 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
 from telemetry_app.admin.compare import MOST_RUNS, compare_page, compare_url
+from telemetry_app.admin.devices import device_urls
 from telemetry_app.admin.open_requests import requests_view
 from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.admin.run_descriptions import RunDescriptionForm
@@ -144,12 +145,13 @@ class RunAdmin(PageAdmin):
         self.message_user(request, f"Runs no longer pinned: {runs.update(pinned=False)}.")
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the form of what people say of a run, the open requests of all, the comparison, and what plots read."""
+        """Add the form of what people say of a run, open requests, the comparison, GPUs, and what plots read."""
         views = (self.describe_view, requests_view, compare_page)
         describe, requests, compare = map(self.admin_site.admin_view, views)
         return [
             path("requests/", requests, name="telemetry_requests"),
             path("compare/", compare, name="telemetry_app_run_compare"),
+            *device_urls(),
             path("<path:object_id>/describe/", describe, name="telemetry_app_run_describe"),
             *plot_urls(),
             *super().get_urls(),

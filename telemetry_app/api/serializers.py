@@ -76,6 +76,9 @@ class RunCoverage(serializers.Serializer):
     conflicts = described.count("Records that came again under a known id with other content; the first stays.")
     dropped = described.mapping(serializers.IntegerField(), "Records that the run's workers dropped, by kind.")
     malformed = described.count("Elements of the run's lists that are no usable record.")
+    wrong_clock_records = described.count(
+        "Records in Redis of clocks that can't be right and that no snapshot took: they read as received just now."
+    )
     redelivered = described.count("Records of flushes that were sent again; they were written once.")
     source = described.word(SOURCES, "Where the results came from.")  # type: ignore[assignment]
     live = described.switch("Whether Redis could be read.")

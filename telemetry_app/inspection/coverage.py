@@ -30,6 +30,7 @@ def run_coverage(sources: RunSources, workers: Iterable[WorkerRecord], *, source
         "conflicts": row.conflicts_count if row else 0,
         "dropped": dropped,
         "malformed": malformed,
+        "wrong_clock_records": sources.wrong_clock_records,
         "redelivered": redelivered,
         "source": source,
         "live": is_live,

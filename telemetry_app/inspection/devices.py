@@ -36,8 +36,10 @@ class DeviceTurns:
     coverage: dict[str, Any] = field(default_factory=dict)
 
 
-def turns_of_devices(since: float | None, until: float | None, *, now: float) -> DeviceTurns:
-    """Return the turns of all devices from `since` to `until` (unix seconds), of the last day where it is not said.
+def turns_of_devices(
+    since: float | None, until: float | None, *, now: float, span_seconds: float = SPAN_SECONDS
+) -> DeviceTurns:
+    """Return the turns of all devices from `since` to `until` (unix seconds), of `span_seconds` where it is not said.
 
     Raises:
         InvalidQueryError: `until` is not after `since`, or more than 400 days after it.
@@ -46,7 +48,7 @@ def turns_of_devices(since: float | None, until: float | None, *, now: float) ->
     workers = or_none_where_live_is_out(read_workers)
     clock = (workers.redis_time if workers else None) or now
     end = clock if until is None else min(until, clock)
-    found = DeviceTurns(since=max(0.0, end - SPAN_SECONDS) if since is None else since, until=end)
+    found = DeviceTurns(since=max(0.0, end - span_seconds) if since is None else since, until=end)
     if not found.since < found.until <= found.since + MOST_SPAN_SECONDS:
         rule = f"must be after since={rfc3339(found.since)}, and at most 400 days"
         raise InvalidQueryError("until", f"until={rfc3339(found.until)} {rule}.")

@@ -21,6 +21,7 @@ from telemetry_app.models import Run, Worker
 from telemetry_app.op_history import learned_of
 from telemetry_app.op_seconds import newest_of_run, newest_of_runs
 from telemetry_app.rates import percentile_95
+from telemetry_app.receipt_times import place_received
 from telemetry_app.run_facts import RunFacts, WorkerFact, finishes_by_redis_clock
 from telemetry_app.silences import with_silences
 from workers_client import wire
@@ -207,7 +208,13 @@ def rows_of(fleet: FleetWorkers, run_ids: Sequence[str]) -> dict[str, Run]:
 def _live_runs(fleet: FleetWorkers, run_ids: Sequence[str]) -> dict[str, readers.LiveRun]:
     if fleet.live is None:
         return {}
-    return readers.read_runs(run_ids, newest=NEWEST_OPERATIONS, newest_samples=NEWEST_SAMPLES)
+    runs = readers.read_runs(run_ids, newest=NEWEST_OPERATIONS, newest_samples=NEWEST_SAMPLES)
+    if fleet.has_history:
+        try:
+            history(lambda: place_received(runs.values()))
+        except HistoryUnavailableError:
+            fleet.has_history = False
+    return runs
 
 
 def _stored_operations(fleet: FleetWorkers, run_ids: Sequence[str]) -> dict[str, list[wire.OpRecord]]:

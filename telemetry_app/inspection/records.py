@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,7 @@ from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailabl
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out
 from telemetry_app.instants import from_unix, rfc3339
 from telemetry_app.models import ListCursor, Operation, Sample
+from telemetry_app.receipt_times import place_received
 from telemetry_app.step_numbers import number_steps
 from workers_client import wire
 
@@ -155,9 +157,12 @@ def _admits_failure(wanted: FailureFilter, item: dict[str, Any]) -> bool:
 def _fresh_failures() -> list[dict[str, Any]]:
     """Return the failures among the newest records of the most recently active runs; a record that is stored too
     shows once."""
-    runs = list(readers.read_run_index())[:FRESH_RUNS]
+    index = list(readers.read_run_index())[:FRESH_RUNS]
+    runs = readers.read_runs(index, newest=readers.SUMMARY_RECORDS).values()
+    with suppress(HistoryUnavailableError):  # then those of wrong clocks stand in the list as if received just now
+        history(lambda: place_received(runs))
     failures: list[dict[str, Any]] = []
-    for live in readers.read_runs(runs, newest=readers.SUMMARY_RECORDS).values():
+    for live in runs:
         numbered = number_steps(live.operations.records, steps_completed=live.steps_completed)
         failures += [failure_fields(r, step) for step, r in numbered if r.status == wire.Status.FAILED.value]
         failures += [sample_failure_fields(r) for r in live.samples.records if isinstance(r, wire.SampleFailure)]

@@ -13,6 +13,7 @@ from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.ledger_totals import advance, missing_records
 from telemetry_app.models import ListCursor, Run
+from telemetry_app.receipt_times import place_received
 from telemetry_app.step_numbers import count_unstamped_steps
 from workers_client import wire
 
@@ -74,6 +75,11 @@ class RunSources:
         return max(stored, self.live.malformed_count if self.live else 0)
 
     @property
+    def wrong_clock_records(self) -> int:
+        """Records of clocks that can't be right, of which nobody knows when they were received: read as just now."""
+        return sum(len(part.of_wrong_clocks) for part in (self.live.operations, self.live.samples)) if self.live else 0
+
+    @property
     def missing_records(self) -> int:
         """Records that are known to exist and that neither Redis nor PostgreSQL holds."""
         totals: dict[str, int | None] = dict(self.ledger_totals)
@@ -121,11 +127,21 @@ def _sources_of(run_id: str) -> RunSources:
     # After the cursors: behind a cursor that a snapshot moves meanwhile, everything in Redis would look new.
     sources.live = or_none_where_live_is_out(lambda: readers.read_run(run_id))
     if sources.live is not None:
+        _place_received(sources, sources.live)
         row: Any = sources.row
         sources.new_operations = _behind(sources.live.operations.records, row and row.operations_cursor)
         sources.new_samples = _behind(sources.live.samples.records, row and row.samples_cursor)
     _require_something(sources)
     return sources
+
+
+def _place_received(sources: RunSources, live: readers.LiveRun) -> None:
+    """Let stored records of wrong clocks end when they were received, where history can be asked for that."""
+    if sources.row is not None:
+        try:
+            history(lambda: place_received([live]))
+        except HistoryUnavailableError:
+            sources.has_history = False
 
 
 def _require_something(sources: RunSources) -> None:

@@ -8,12 +8,15 @@ from typing import Any
 from django.utils import timezone
 
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError
-from telemetry_app.inspection.sources import history
-from telemetry_app.inspection.steps import StepsAnswer, run_steps
+from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
+from telemetry_app.inspection.steps import StepsAnswer, answer_steps
+from telemetry_app.inspection.time import times_of_steps
 from telemetry_app.instants import rfc3339
 from telemetry_app.metric_buckets import width_for
-from telemetry_app.step_time_buckets import OperationTimes, StepTimes, times_of
-from telemetry_app.stored_step_times import first_stored_step, stored_times
+from telemetry_app.readers import LiveWorkers, read_workers
+from telemetry_app.step_clock import PARTS
+from telemetry_app.step_time_buckets import ClockTimes, OperationTimes, StepTimes, clock_of, times_of
+from telemetry_app.stored_step_times import MOST_HOLDERS, first_stored_step, stored_clock, stored_times
 
 DEFAULT_POINTS = 500
 MOST_POINTS = 2_000
@@ -22,11 +25,12 @@ EXACT_STEPS = 200  # newest steps that are read op by op: snapshots may not have
 
 @dataclass(frozen=True, slots=True)
 class StepTimesQuery:
-    """Which steps, both included, and into how many points they are folded at most."""
+    """Which steps, both included, into how many points they are folded at most, and whether by the step clock."""
 
     first: int | None = None
     last: int | None = None
     points: int = DEFAULT_POINTS
+    by_clock: bool = False
 
 
 def run_step_times(run_id: str, wanted: StepTimesQuery) -> dict[str, Any]:
@@ -38,7 +42,9 @@ def run_step_times(run_id: str, wanted: StepTimesQuery) -> dict[str, Any]:
     """
     if wanted.first is not None and wanted.last is not None and wanted.last < wanted.first:
         raise InvalidQueryError("to", f"to={wanted.last} must not be below from={wanted.first}.")
-    newest = run_steps(run_id, last=EXACT_STEPS, before=None if wanted.last is None else wanted.last + 1)
+    sources = run_sources(run_id)
+    workers = or_none_where_live_is_out(read_workers) if sources.live is not None else None
+    newest = answer_steps(sources, workers, last=EXACT_STEPS, before=None if wanted.last is None else wanted.last + 1)
     groups = [group for group in newest.groups if wanted.first is None or group.step >= wanted.first]
     first, last = _span(newest, wanted)
     width = width_for(first, last, wanted.points)
@@ -47,6 +53,8 @@ def run_step_times(run_id: str, wanted: StepTimesQuery) -> dict[str, Any]:
     if newest.next_before is not None and first < exact_from:
         for number, times in _stored(newest, first, exact_from - 1, width).items():
             buckets.setdefault(number, StepTimes()).add(times)
+    if wanted.by_clock:
+        _add_clock(buckets, sources, workers, newest, wanted, first=first, exact_from=exact_from, width=width)
     return {
         "run_id": newest.run_id,
         "steps_completed": newest.steps_completed,
@@ -56,6 +64,7 @@ def run_step_times(run_id: str, wanted: StepTimesQuery) -> dict[str, Any]:
         "as_of": rfc3339(timezone.now()) if newest.coverage["live"] else newest.coverage["last_snapshot_at"],
         "coverage": newest.coverage,
         "operations": sorted({name for times in buckets.values() for name in times.operations}),
+        "parts": list(PARTS) if wanted.by_clock else [],
         "results": [_point(number, times, width) for number, times in sorted(buckets.items())],
     }
 
@@ -81,6 +90,33 @@ def _stored(newest: StepsAnswer, first: int, last: int, width: int) -> dict[int,
         return {}
 
 
+def _add_clock(
+    buckets: dict[int, StepTimes],
+    sources: RunSources,
+    workers: LiveWorkers | None,
+    newest: StepsAnswer,
+    wanted: StepTimesQuery,
+    *,
+    first: int,
+    exact_from: int,
+    width: int,
+) -> None:
+    """Add where the time of the steps went: of the newest as the step clock tells it, of the others as it is kept."""
+    is_newest = wanted.last is None or wanted.last >= sources.steps_completed
+    times = times_of_steps(sources, workers, newest, is_newest=is_newest, now=timezone.now().timestamp())
+    for step, clock in clock_of(times).items():
+        if step >= first and step // width in buckets:
+            buckets[step // width].clock.add(clock)
+    if first < exact_from and newest.coverage["history"]:
+        try:
+            kept = history(lambda: stored_clock(newest.run_id, first, exact_from - 1, width))
+        except HistoryUnavailableError:
+            return
+        for number, clock in kept.items():
+            if number in buckets:
+                buckets[number].clock.add(clock)
+
+
 def _point(number: int, times: StepTimes, width: int) -> dict[str, Any]:
     """Return one point: seconds are those of a step, on average over the steps of the point."""
     timed = times.timed_count
@@ -98,6 +134,21 @@ def _point(number: int, times: StepTimes, width: int) -> dict[str, Any]:
             name: _operation_fields(operation, times.steps_count)
             for name, operation in sorted(times.operations.items())
         },
+        **_clock_fields(times.clock),
+    }
+
+
+def _clock_fields(clock: ClockTimes) -> dict[str, Any]:
+    """Return where the time of a step went, on average over those of the point of which it is known."""
+    longest = sorted(clock.gpu_wait_by.items(), key=lambda pair: (-pair[1], str(pair[0])))[:MOST_HOLDERS]
+    count = clock.steps_count
+    return {
+        "clock_steps_count": count,
+        "parts": {part: taken / count for part, taken in clock.parts.items()} if count else None,
+        "gpu_wait_by": [
+            {"workload": workload, "run_id": run_id, "operation": operation, "seconds": waited / count}
+            for (workload, run_id, operation), waited in longest
+        ],
     }
 
 

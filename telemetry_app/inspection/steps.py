@@ -217,16 +217,14 @@ def _lacks_records(sources: RunSources) -> bool:
 
 
 def _retold(sources: RunSources) -> frozenset[str]:
-    """Return the stored records that end later than the snapshot that took them, by what Redis says.
+    """Return the taken records of wrong clocks whose rows are gone: Redis's copy ends whenever it is read.
 
-    Their workers' clocks are wrong: Redis's copy ends whenever it is read, history's when it was received.
+    What they amount to is in the aggregates, by the time at which they were received.
     """
-    if sources.row is None or sources.row.last_snapshot_at is None or sources.live is None or not sources.has_history:
+    if sources.row is None or sources.live is None or not sources.has_history:
         return frozenset()
     new = {record.identity for record in sources.new_operations}
-    taken_at = sources.row.last_snapshot_at.timestamp()
-    records = sources.live.operations.records
-    return frozenset(record.identity for record in records if record.at > taken_at and record.identity not in new)
+    return frozenset(sources.live.operations.of_wrong_clocks.keys() - new)
 
 
 def _aggregates(run_id: str, span: _Span) -> QuerySet[StepAggregate]:

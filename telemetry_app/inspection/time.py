@@ -61,7 +61,7 @@ def run_time(run_id: str, *, last: int = DEFAULT_LAST, before: int | None = None
     sources = run_sources(run_id)
     workers = or_none_where_live_is_out(read_workers) if sources.live is not None else None
     listed = answer_steps(sources, workers, last=last, before=before)
-    times = _times(sources, workers, listed, is_newest=before is None, now=now)
+    times = times_of_steps(sources, workers, listed, is_newest=before is None, now=now)
     results = _results(listed, times)[-last:]
     return TimeAnswer(
         run_id=sources.run_id,
@@ -124,9 +124,13 @@ def _results(listed: StepsAnswer, times: Sequence[StepTime]) -> list[dict[str, A
 
 
 # --- Both sources ---------------------------------------------------------------------------------------------
-def _times(
+def times_of_steps(
     sources: RunSources, workers: LiveWorkers | None, listed: StepsAnswer, *, is_newest: bool, now: float
 ) -> list[StepTime]:
+    """Return where the time of the listed steps went, as far as their records are at hand: oldest first.
+
+    `is_newest`: the list has the run's newest step, so that what goes on now counts.
+    """
     steps = [group.step for group in listed.groups]
     kept = _kept(sources, steps)
     missing = [step for step in steps if step not in kept]

@@ -10,7 +10,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("telemetry_app", "0016_step_aggregate_batches"),
+        ("telemetry_app", "0017_metric_totals"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

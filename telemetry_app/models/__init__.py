@@ -13,6 +13,7 @@ from telemetry_app.models.alerts import (
 from telemetry_app.models.incidents import Incident, IncidentCode, VerdictPass
 from telemetry_app.models.limits import RECORD_ID_LENGTH, TEXT_LENGTH
 from telemetry_app.models.maintenance import Execution, Gap, ListCursor, RetentionPolicy
+from telemetry_app.models.metric_totals import MetricTotal
 from telemetry_app.models.records import FailedOperation, FailedSample, Operation, Sample, Turn
 from telemetry_app.models.runs import Run, RunState
 from telemetry_app.models.step_times import StepTime
@@ -38,6 +39,7 @@ __all__ = [
     "Incident",
     "IncidentCode",
     "ListCursor",
+    "MetricTotal",
     "Operation",
     "RetentionPolicy",
     "Run",

@@ -69,6 +69,7 @@ class VerdictPass(models.Model):
     ended_at = models.DateTimeField(null=True)
     runs_count = models.PositiveIntegerField(default=0)
     seconds = models.FloatField(default=0.0)
+    fleet = models.JSONField(default=dict, help_text="Runs by state, workers by role and health, requests by op.")
     live_failed_at = models.DateTimeField(null=True, help_text="When Redis could not be read last.")
     live_back_at = models.DateTimeField(null=True, help_text="When it could be read again after that.")
 

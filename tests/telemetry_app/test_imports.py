@@ -47,6 +47,8 @@ PURE = tuple(
         "kept_records",
         "alerts.outcomes",
         "alerts.wording",
+        "metric_growth",
+        "fleet_counts",
     )
 )
 VALUE_TYPES = ("msgspec",)  # its structs are values that are made and encoded fast: nothing that reads or waits

@@ -12,6 +12,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from telemetry_app.metric_growth import Kind
+from telemetry_app.metric_totals import stored_totals
 from telemetry_app.models import Execution, Operation, Run, Sample, Turn
 from telemetry_app.snapshots import take_snapshot
 from tests.support.records import op, sample_group, step_of_ops, turn
@@ -39,6 +41,11 @@ def assert_taken_once():
     for run in Run.objects.all():
         assert (run.operations_count, run.samples_answered, run.enqueued, run.missing_records) == (20, 30, 20, 0)
     assert Run.objects.count() == len(RUNS)
+    totals = stored_totals(timezone.now())
+    assert {name: row["succeeded"] for name, row in totals[Kind.OPERATION].items()} == dict.fromkeys(
+        ("forward_backward", "optim_step"), 60
+    )
+    assert (totals[Kind.SAMPLES][""]["answered"], totals[Kind.TURNS]["workload-1"]["turns"]) == (180, 10)
 
 
 def test_snapshots_in_four_threads_at_once_take_each_record_once(filled):

@@ -18,6 +18,7 @@ from telemetry_app.models import ApiToken, Execution, Run
 from telemetry_app.retention import apply_retention
 from telemetry_app.schedule import create_periodic_tasks
 from telemetry_app.snapshots import take_snapshot
+from tests.support.records import RecordWriter, turn
 from workers_client import wire
 from workers_client.codec import encode_object
 
@@ -26,6 +27,8 @@ TELEMETRY = "/admin/telemetry_app"
 PAGES = (
     "/admin/", f"{TELEMETRY}/run/", f"{TELEMETRY}/run/requests/", f"{TELEMETRY}/run/run_2Fa/describe/",
     f"{TELEMETRY}/run/run_2Fa/change/", f"{TELEMETRY}/failedoperation/groups/", f"{TELEMETRY}/failedoperation/",
+    f"{TELEMETRY}/run/gpus/", f"{TELEMETRY}/run/gpu/?device=n-1", f"{TELEMETRY}/run/gpu/?device=n-1&by=day",
+    f"{TELEMETRY}/run/gpu/?device=none&since=2026-05-20T00:00", f"{TELEMETRY}/run/compare/?run=run/a",
     f"{TELEMETRY}/worker/", f"{TELEMETRY}/worker/trainer-gone/change/", f"{TELEMETRY}/execution/upkeep/",
     f"{TELEMETRY}/execution/", f"{TELEMETRY}/retentionpolicy/operations/change/", f"{TELEMETRY}/apitoken/",
     f"{TELEMETRY}/apitoken/add/", f"{TELEMETRY}/incident/", "/admin/auth/user/",
@@ -48,12 +51,16 @@ def fleet_in_trouble(redis_client: redis.Redis) -> None:
         "id": "w:1", "run_id": "run/a", "operation": "forward_backward", "status": "failed", "at": now - 5, "step": 0,
         "error_type": "CudaOutOfMemory",
     }  # fmt: skip
-    held = {"run_id": "run/a", "operation": "optim_step", "count": 1, "oldest_at": now - 900, "request_ids": ["r"]}
-    worker = {"worker": "trainer-gone", "role": "trainer", "at": now - 600, "runs": ["run/a"], "outstanding": [held]}
+    request = {"run_id": "run/a", "operation": "optim_step", "count": 1, "oldest_at": now - 900, "request_ids": ["r"]}
+    worker = {"worker": "trainer-gone", "role": "trainer", "at": now - 600, "runs": ["run/a"], "outstanding": [request]}
     redis_client.rpush(wire.operations_key("run/a"), encode_object(failed))
     redis_client.zadd(wire.RUNS_KEY, {"run/a": now})
     redis_client.set(wire.worker_key("trainer-gone"), encode_object(worker))
     redis_client.zadd(wire.WORKERS_KEY, {"trainer-gone": now - 600})
+    op = wire.TurnOp("forward_backward", now - 50, now - 20, run_id="run/a")
+    RecordWriter(redis_client).turns(
+        turn(at=now - 10, requested_at=now - 70, started_at=now - 60, node="n-1", ops=(op,))
+    )
     take_verdicts()
     take_snapshot()
     apply_retention()

@@ -11,27 +11,29 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from telemetry_app.models import StepAggregate
+from telemetry_app.models import StepAggregate, StepTime
 from telemetry_app.snapshots import take_snapshot
-from tests.support.records import RUN, RecordWriter, op
-from workers_client.wire import FORWARD_BACKWARD, OPTIM_STEP
+from telemetry_app.step_clock import PARTS
+from tests.support.records import RUN, WORKER, RecordWriter, op, turn
+from workers_client.wire import FORWARD_BACKWARD, OPTIM_STEP, TurnOp
 
 pytestmark = pytest.mark.django_db
 BASE = "/admin/telemetry_app/run/run-a/"
 STEPS = 40
 
 
-def put_steps(writer: RecordWriter, count: int = STEPS, *, slow: int = -1) -> None:
-    """Put steps of 2 s (one of them 5 s) with two ops each into Redis; a second is left to no op."""
-    at = time.time() - 1_000
+def put_steps(writer: RecordWriter, count: int = STEPS, *, slow: int = -1) -> float:
+    """Put steps of 2 s (one of them 5 s) with two ops each into Redis; a second is left to no op. Return when."""
+    begin = at = time.time() - 1_000
     for number in range(count):
         at += 5.0 if number == slow else 2.0
         writer.operations(
             op(FORWARD_BACKWARD, at=at - 0.5, step=number, elapsed_seconds=0.5, queue_seconds=0.25,
-               metrics={"loss:mean": 9.0 - number / 10}),
+               enqueued_at=at - 1.25, metrics={"loss:mean": 9.0 - number / 10}),
             op(OPTIM_STEP, at=at, step=number, elapsed_seconds=0.5),
         )  # fmt: skip
     writer.steps(count)
+    return begin
 
 
 def read(client: Client, path: str, **query: Any) -> dict[str, Any]:
@@ -72,6 +74,68 @@ def test_thinned_steps_keep_their_mean_and_the_slowest(
     assert sum(point["steps_count"] for point in answer["results"]) == STEPS
 
 
+def put_shared_steps(writer: RecordWriter) -> None:
+    """Put the steps, of which each waited 0.25 s for a GPU that run-b's trainer held meanwhile."""
+    begin = put_steps(writer)
+    for number in range(STEPS):
+        at = begin + 2.0 * number
+        ops = (TurnOp(name=OPTIM_STEP, start=at + 0.5, end=at + 1.0, run_id="run-b"),)
+        own = (TurnOp(name=FORWARD_BACKWARD, start=at + 1.0, end=at + 1.5, run_id=RUN),)
+        writer.turns(
+            turn(at=at + 1.0, started_at=at + 0.5, ops=ops, workload="trainer-b", worker="b"),
+            turn(at=at + 2.0, requested_at=at + 0.75, started_at=at + 1.0, ops=own, worker=WORKER),
+        )
+
+
+@pytest.mark.parametrize("points", [10, 500])
+def test_where_time_went_is_the_same_of_stored_and_of_new_steps(
+    admin_client: Client, writer: RecordWriter, monkeypatch: pytest.MonkeyPatch, points: int
+) -> None:
+    put_shared_steps(writer)
+    exact = read(admin_client, "step-times", points=points, split="clock")
+    take_snapshot()
+    assert StepTime.objects.count() > STEPS / 2
+    monkeypatch.setattr("telemetry_app.inspection.step_times.EXACT_STEPS", 8)
+    kept = read(admin_client, "step-times", points=points, split="clock")
+    for one, other in zip(exact["results"], kept["results"], strict=True):
+        assert one["parts"] == pytest.approx(other["parts"], abs=1e-3), one["step"]
+        assert one["clock_steps_count"] == other["clock_steps_count"] == one["steps_count"]
+        [held, held_then] = one["gpu_wait_by"][0], other["gpu_wait_by"][0]
+        assert held["seconds"] == pytest.approx(held_then.pop("seconds"), abs=1e-3)
+        assert held_then == {"workload": "trainer-b", "run_id": "run-b", "operation": OPTIM_STEP}
+    middle = kept["results"][2]
+    assert sum(middle["parts"].values()) == pytest.approx(middle["wall_seconds"], abs=0.01)
+    assert middle["parts"]["gpu_wait"] == pytest.approx(0.25, abs=0.01)
+
+
+def test_where_time_went_of_steps_that_are_not_kept_is_unknown(
+    admin_client: Client, writer: RecordWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_steps(writer)
+    take_snapshot()
+    StepTime.objects.filter(step__lt=20).delete()
+    monkeypatch.setattr("telemetry_app.inspection.step_times.EXACT_STEPS", 8)
+    found = read(admin_client, "step-times", split="clock")["results"]
+    assert (found[5]["parts"], found[5]["clock_steps_count"]) == (None, 0)
+    assert found[5]["wall_seconds"] == pytest.approx(2.0, abs=0.01)
+    assert found[25]["parts"] is not None
+
+
+def test_only_who_asks_where_time_went_is_told(admin_client: Client, writer: RecordWriter) -> None:
+    put_steps(writer, 4)
+    answer = read(admin_client, "step-times")
+    assert (answer["parts"], answer["results"][0]["parts"]) == ([], None)
+
+
+def test_where_time_went_comes_as_a_table(admin_client: Client, writer: RecordWriter) -> None:
+    put_steps(writer, 4)
+    answer = admin_client.get(f"{BASE}step-times.csv", {"from": "1", "to": "2", "split": "clock"})
+    rows = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))  # type: ignore[attr-defined]
+    seconds = [float(row["seconds"]) for row in rows if row["step"] == "1"]
+    assert [row["part"] for row in rows if row["step"] == "1"] == list(PARTS)
+    assert sum(seconds) == pytest.approx(2.0, abs=0.01)
+
+
 def test_a_range_of_old_steps_comes_from_history_alone(
     admin_client: Client, writer: RecordWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +169,7 @@ def test_an_endless_op_keeps_the_sums_finite(admin_client: Client, writer: Recor
     assert answer["results"][0]["operations"]["optim_step"]["seconds"] > 1e100
 
 
-@pytest.mark.parametrize("query", [{"from": "x"}, {"points": "0"}, {"points": "2001"}, {"form": "1"}])
+@pytest.mark.parametrize("query", [{"from": "x"}, {"points": "0"}, {"points": "2001"}, {"form": "1"}, {"split": "x"}])
 def test_a_bad_parameter_is_refused_by_name(admin_client: Client, writer: RecordWriter, query: dict[str, str]) -> None:
     put_steps(writer, 2)
     answer = admin_client.get(f"{BASE}step-times", query)

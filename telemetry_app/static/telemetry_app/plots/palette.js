@@ -45,6 +45,11 @@ export function unknownFill() {
   return pattern(ink().soft, "rising", ink().line);
 }
 
+// What is not kept any more.
+export function forgottenFill() {
+  return pattern(ink().soft, "level", ink().mark);
+}
+
 // Nobody was there.
 export function missingFill() {
   return pattern(ink().bad, "upright");

@@ -9,7 +9,7 @@ import { GpuTurnsPlot } from "./gpu_turns.js";
 import { SamplingPlots, windowSeconds } from "./sampling.js";
 import { withQuery } from "./address.js";
 import { Latest, read } from "./source.js";
-import { MOST_CLOCK_STEPS, SplitChoice } from "./split_choice.js";
+import { SplitChoice } from "./split_choice.js";
 import { keepFresh } from "./freshness.js";
 import { unixSeconds } from "./format.js";
 import { stepAxis, timeAxis } from "./axes.js";
@@ -50,25 +50,12 @@ async function loadOverview() {
 
 async function loadSteps() {
   const [from, to] = range.shownSteps() ?? [];
-  const path = withQuery(`${base}step-times`, { from, to, points: pointsOf(stepTime.plot, 4) });
-  const found = await attempt(stepTime.plot, () => reading.steps.run(async (signal) => {
-    const answer = await read(path, signal);
-    return { answer, clock: await readClock(answer, signal) };
-  }));
-  if (!found) return;
-  const { answer, clock } = found;
+  const path = withQuery(`${base}step-times`, { from, to, points: pointsOf(stepTime.plot, 4), split: split.word });
+  const answer = await attempt(stepTime.plot, () => reading.steps.run((signal) => read(path, signal)));
+  if (!answer) return;
   if (from === undefined) learnWhole(answer);
   else range.learn(answer.results, false);
-  stepTime.show(answer, [from ?? answer.from, to ?? answer.to], clock);
-  if (split.word === "clock" && !clock) stepTime.plot.say(`By op: zoom in to ${MOST_CLOCK_STEPS} steps or fewer to see where their time went.`);
-}
-
-// Where the time of the steps went; null where they are too many, or where they are split by op.
-async function readClock({ from, to }, signal) {
-  const last = to - from + 1;
-  if (split.word !== "clock" || last > MOST_CLOCK_STEPS) return null;
-  const isNewest = range.isWhole || to >= range.bounds[1];
-  return (await read(withQuery(`${api}/time`, { last, before: isNewest ? null : to + 1 }), signal)).results;
+  stepTime.show(answer, [from ?? answer.from, to ?? answer.to]);
 }
 
 function learnWhole(answer) {
@@ -107,6 +94,9 @@ async function offerMetrics(signal) {
 
 async function loadTurns() {
   const shown = range.shownTimes() ?? range.timeBounds;
+  const [since, until] = shown.map((seconds) => new Date(seconds * 1e3).toISOString());
+  const link = page.querySelector("[data-gpus]");
+  link.href = withQuery(link.pathname, { since, until: range.isWhole ? null : until });
   const found = await attempt(turns.plot, () => reading.turns.run((signal) => turns.load(shown, signal)));
   if (found) turns.show(found);
 }
@@ -135,7 +125,7 @@ function pointsOf(plot, pixels) {
 
 function tellLinks() {
   const [from, to] = range.shownSteps() ?? [];
-  page.querySelector('[data-csv="step-time"]').href = withQuery(`${base}step-times.csv`, { from, to, points: pointsOf(stepTime.plot, 4) });
+  page.querySelector('[data-csv="step-time"]').href = withQuery(`${base}step-times.csv`, { from, to, points: pointsOf(stepTime.plot, 4), split: split.word });
   page.querySelector('[data-csv="metrics"]').href = withQuery(`${base}metrics.csv`, { names: choice.names.join(","), from, to, points: metrics.pointsCount });
 }
 

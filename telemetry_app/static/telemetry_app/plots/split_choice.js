@@ -1,8 +1,6 @@
 // Whether step time is split by op or by where it went: two buttons, and a word in the page's address.
 import { readAddress, writeAddress } from "./address.js";
 
-export const MOST_CLOCK_STEPS = 200; // the step clock reads every record of a step
-
 export class SplitChoice {
   constructor(element, changed) {
     this.buttons = [...element.querySelectorAll("[data-split]")];

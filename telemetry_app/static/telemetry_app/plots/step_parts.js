@@ -1,7 +1,8 @@
 // What a bar of step time is made of: the time in each op and the rest, or the parts of the step clock.
-import { fill, idleFill, missingFill, unknownFill, waitFill } from "./palette.js";
+import { fill, forgottenFill, idleFill, missingFill, unknownFill, waitFill } from "./palette.js";
 
 const REST = "not in an op";
+const UNKNOWN = "not kept";
 // In the clock's own order; each with its look, the same in every run.
 const CLOCK = [
   ["training", "training", () => fill(0)], ["saving", "saving", () => fill(3)], ["gpu_switch", "GPU switch", () => fill(4)],
@@ -19,36 +20,18 @@ export function partsByOp(points, operations) {
   return total(rest) > 0 ? [...parts, { name: REST, fill: idleFill, values: rest }] : parts;
 }
 
-// `clock`: the steps of the API's step clock; several steps of one point count on average.
-export function partsByClock(points, clock) {
-  const steps = clockByPoint(points, clock);
-  return CLOCK.map(([key, name, look]) => ({
-    name, fill: look, values: steps.map((found) => (found.length ? total(found.map((step) => step.parts[key])) / found.length : 0)),
-  })).filter(({ values }) => total(values) > 0);
+// Several steps of one point count on average; where nobody knows where their time went, it is a part of its own.
+export function partsByClock(points) {
+  const parts = CLOCK.map(([key, name, look]) => ({ name, fill: look, values: points.map((point) => point.parts?.[key] ?? 0) }));
+  const unknown = points.map((point) => (point.parts ? 0 : point.wall_seconds ?? 0));
+  return [...parts, { name: UNKNOWN, fill: forgottenFill, values: unknown }].filter(({ values }) => total(values) > 0);
 }
 
-// Who held the GPU while the steps of each point waited: [[text, seconds a step]], longest first.
-export function waitsByPoint(points, clock) {
-  return clockByPoint(points, clock).map((found) => {
-    const seconds = new Map();
-    for (const step of found) {
-      for (const holder of step.gpu_wait_by) {
-        const text = [holder.workload ?? "nobody", holder.operation].filter(Boolean).join(": ");
-        const key = JSON.stringify([text, holder.run_id]);
-        seconds.set(key, (seconds.get(key) ?? 0) + holder.seconds / found.length);
-      }
-    }
-    return [...seconds].map(([key, value]) => [...JSON.parse(key), value]).sort((one, other) => other[2] - one[2]);
-  });
-}
-
-function clockByPoint(points, clock) {
-  const known = new Map(clock.filter((step) => step.parts).map((step) => [step.step, step]));
-  return points.map((point) => {
-    const found = [];
-    for (let step = point.step; step <= point.last_step; step += 1) if (known.has(step)) found.push(known.get(step));
-    return found;
-  });
+// Who held the GPU while the steps of each point waited: [[text, run, seconds a step]], longest first.
+export function waitsByPoint(points) {
+  return points.map((point) => point.gpu_wait_by.map((holder) => [
+    [holder.workload ?? "nobody", holder.operation].filter(Boolean).join(": "), holder.run_id, holder.seconds,
+  ]));
 }
 
 export function heightOf(parts, index) {

@@ -12,11 +12,12 @@ export class StepTimePlot {
     this.renewTable = tableOnDemand(figure, () => this.table());
   }
 
-  // `clock`: the API's steps with where their time went; null to split by op.
-  show(answer, [from, to], clock) {
+  show(answer, [from, to]) {
     const points = (this.points = answer.results);
-    this.parts = clock ? partsByClock(points, clock) : partsByOp(points, answer.operations);
-    this.waits = clock ? waitsByPoint(points, clock) : null;
+    const clock = answer.parts.length > 0;
+    const width = answer.steps_per_point;
+    this.parts = clock ? partsByClock(points) : partsByOp(points, answer.operations);
+    this.waits = clock ? waitsByPoint(points) : null;
     if (!points.length) {
       this.plot.say("No op of these steps is kept.", { isOnly: true });
       return;
@@ -26,7 +27,7 @@ export class StepTimePlot {
     this.top = topOf(heights, tops);
     const queues = points.map((point) => (clock ? null : longestQueue(point)));
     this.plot.show({
-      shape: `${Boolean(clock)} ${this.parts.length}`,
+      shape: `${clock} ${this.parts.length}`,
       data: [points.map((point) => (point.step + point.last_step) / 2), tops, queues],
       scaleX: [from - 0.5, to + 0.5],
       options: () => this.options(),
@@ -34,7 +35,7 @@ export class StepTimePlot {
       legend: () => legendOf([
         ...this.parts.map((part) => [shortened(part.name, 30), { fill: part.fill() }]),
         ...(clock ? [] : [["longest queue before an op", { stroke: ink().text, dash: [3, 3] }]]),
-        ["slowest step of a bar", { stroke: ink().mark }],
+        ...(width > 1 ? [[`slowest of a bar's ${number(width)} steps; the bar is their mean`, { stroke: ink().mark }]] : []),
         ...(Math.max(...tops) > this.top ? [["↑ beyond the axis", { stroke: ink().mark }]] : []),
       ]),
     });
