@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import attrgetter
+from itertools import islice
+from operator import attrgetter, eq
 
 from workers_client.wire import OPTIM_STEP, OpRecord, Status
 
-_BY_FINISH = attrgetter("at", "identity")
+_FINISH = attrgetter("at")
+_FINISH_AND_IDENTITY = attrgetter("at", "identity")
 
 
 def number_steps(records: Iterable[OpRecord], *, steps_completed: int | None = None) -> list[tuple[int, OpRecord]]:
@@ -17,9 +19,13 @@ def number_steps(records: Iterable[OpRecord], *, steps_completed: int | None = N
     time, ends a step. Their numbering ends at `steps_completed` where that is known (the list may have lost its
     oldest records), and starts at 0 otherwise.
     """
-    ordered = sorted(records, key=_BY_FINISH)
-    if all(record.step is not None for record in ordered):  # as all of ours are
-        return [(record.step, record) for record in ordered if record.step is not None]
+    ordered = sorted(records, key=_FINISH)
+    instants = [record.at for record in ordered]
+    if any(map(eq, instants, islice(instants, 1, None))):
+        ordered.sort(key=_FINISH_AND_IDENTITY)
+    stamps = [record.step for record in ordered]
+    if None not in stamps:  # as all of ours are
+        return list(zip(stamps, ordered, strict=True))  # type: ignore[arg-type]
     step = max(0, (steps_completed or 0) - count_unstamped_steps(ordered))
     numbered: list[tuple[int, OpRecord]] = []
     for record in ordered:
@@ -33,7 +39,7 @@ def number_steps(records: Iterable[OpRecord], *, steps_completed: int | None = N
 
 def count_unstamped_steps(records: Iterable[OpRecord]) -> int:
     """Return how many steps the records without a stamp completed."""
-    return sum(record.step is None and _ends_a_step(record) for record in records)
+    return sum(map(_ends_a_step, [record for record in records if record.step is None]))
 
 
 def _ends_a_step(record: OpRecord) -> bool:

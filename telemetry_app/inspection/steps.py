@@ -113,9 +113,6 @@ class _Span:
     wanted: int
     end: int | None
 
-    def holds(self, step: int) -> bool:
-        return self.end is None or step <= self.end
-
     def oldest(self, steps: set[int]) -> int:
         """Return the oldest stamp of the span among those there are."""
         return sorted(steps)[-self.wanted] if len(steps) >= self.wanted else 0
@@ -164,7 +161,7 @@ def _find(sources: RunSources, span: _Span) -> _Found:
 
 def _numbered(records: list[wire.OpRecord], sources: RunSources, span: _Span) -> Numbered:
     numbered = number_steps(records, steps_completed=sources.steps_completed)
-    return [(step, record) for step, record in numbered if span.holds(step)]
+    return numbered if span.end is None else [(step, record) for step, record in numbered if step <= span.end]
 
 
 def _of_live(live: Numbered, span: _Span) -> _Found:
