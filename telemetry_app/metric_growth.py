@@ -70,14 +70,22 @@ class Growth:
 
     def add_operations(self, records: Iterable[wire.OpRecord]) -> None:
         """Count op records; those of one batch count the whole batch's time each."""
-        for record in records:
-            row = self.row(Kind.OPERATION, record.operation)
+        rows: dict[str, Row] = {}
+        count = 0
+        for record in records:  # thousands in one snapshot
+            row = rows.get(record.operation)
+            if row is None:
+                row = rows[record.operation] = self.row(Kind.OPERATION, record.operation)
+            count += 1
             row[record.status] += 1
-            row["queue_seconds"] += _amount(record.queue_seconds)
-            row["tokens"] += _amount(record.tokens)
+            if record.queue_seconds:
+                row["queue_seconds"] += _amount(record.queue_seconds)
+            if record.tokens:
+                row["tokens"] += _amount(record.tokens)
             if record.elapsed_seconds is not None:
                 _add_seconds(row, record.elapsed_seconds)
-            self.row(Kind.RECORDS)["operations"] += 1
+        if count:
+            self.row(Kind.RECORDS)["operations"] += count
 
     def add_samples(self, records: Iterable[wire.SampleRecord]) -> None:
         """Count sampling records: each failed answer is one, a group is as many as it says."""
@@ -133,7 +141,7 @@ def _add_seconds(row: Row, seconds: float) -> None:
 def _amount(value: object) -> float:
     """Return what a record adds: nothing where it does not say, says no number, or less than nothing."""
     if isinstance(value, (int, float)) and value > 0:
-        return min(float(value), MOST_OF_ONE_RECORD)
+        return value if value < MOST_OF_ONE_RECORD else MOST_OF_ONE_RECORD
     return 0.0
 
 
