@@ -27,7 +27,7 @@ from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.samples import RunSamplesViewSet, SampleFilters
 from telemetry_app.api.schema import describe, described
 from telemetry_app.api.time import RunTimeViewSet, TimeFilters
-from telemetry_app.api.turns import RunTurnsViewSet, TurnFilters
+from telemetry_app.api.turns import AllTurnFilters, RunTurnsViewSet, TurnFilters, TurnViewSet
 from telemetry_app.api.verdict import RunVerdictViewSet
 from telemetry_app.api.views import FailureViewSet, RunViewSet, WorkerViewSet
 
@@ -209,6 +209,18 @@ describe(
         example="runs_turns",
         filters=TurnFilters,
         ids=RUN,
+    ),
+)
+
+describe(
+    TurnViewSet,
+    list=described(
+        work_serializers.TurnsPage,
+        summary="The GPU turns of all workloads, newest first.",
+        description="Who had a GPU when, and what ran in each turn for which run.",
+        example="turns_list",
+        filters=AllTurnFilters,
+        has_csv=True,
     ),
 )
 

@@ -22,7 +22,7 @@ from telemetry_app.api.requests import RequestViewSet, RunRequestsViewSet
 from telemetry_app.api.retention import RetentionView
 from telemetry_app.api.samples import RunSamplesViewSet
 from telemetry_app.api.time import RunTimeViewSet
-from telemetry_app.api.turns import RunTurnsViewSet
+from telemetry_app.api.turns import RunTurnsViewSet, TurnViewSet
 from telemetry_app.api.verdict import RunVerdictViewSet
 from telemetry_app.api.views import FailureViewSet, NoEndpointView, RunViewSet, WorkerViewSet
 
@@ -49,6 +49,7 @@ urlpatterns = [
     path("failures", FailureViewSet.as_view(_LIST, **TABLE), name="failure-list"),
     path("incidents", IncidentViewSet.as_view(_LIST), name="incident-list"),
     path("requests", RequestViewSet.as_view(_LIST), name="request-list"),
+    path("turns", TurnViewSet.as_view(_LIST, **TABLE), name="turn-list"),
     path("workers", WorkerViewSet.as_view(_LIST), name="worker-list"),
     path("workers/<path:worker>/events", WorkerViewSet.as_view({"get": "events"}), name="worker-events"),
     path("workers/<path:worker>", WorkerViewSet.as_view(_DETAIL), name="worker-detail"),

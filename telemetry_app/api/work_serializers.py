@@ -10,6 +10,7 @@ from telemetry_app.api.serializers import (
     AS_OF,
     SOURCES,
     FailureItem,
+    FailuresCoverage,
     ListCoverage,
     Page,
     RecordsPage,
@@ -157,21 +158,26 @@ class WaitedFor(serializers.Serializer):
     operations = described.texts("What ran meanwhile.")
 
 
-class TurnItem(serializers.Serializer):
-    """One GPU turn in which ops of the run ran."""
+class TurnTimes(serializers.Serializer):
+    """One GPU turn: whose, and when."""
 
     id = described.text("The record.")
     workload = described.text("The workload.")
     role = described.optional_text("The worker's role.")
     worker = described.optional_text("The worker.")
     node = described.optional_text("The Kubernetes node.")
-    device = described.optional_text("What the worker's setting `CUDA_VISIBLE_DEVICES` says of the device.")
     requested_at = described.instant("When it asked.")
     started_at = described.instant("When it got it.")
     ended_at = described.instant("When it gave it back.")
     wait_seconds = described.seconds("From asking to getting.")
     hold_seconds = described.seconds("From getting to giving back.")
     switch_seconds = described.seconds("Of it waking, sleeping and syncing weights.")
+
+
+class TurnItem(TurnTimes):
+    """One GPU turn in which ops of the run ran."""
+
+    device = described.optional_text("What the worker's setting `CUDA_VISIBLE_DEVICES` says of the device.")
     operations = TurnOperation(many=True, help_text="Ops of this run.")
     other_operations_count = described.count("Ops of other runs.")
     waited_for = WaitedFor(many=True, help_text="Longest first.")
@@ -184,6 +190,32 @@ class RunTurns(RecordsPage):
     coverage = TurnsCoverage()
     current = TurnNow(many=True, help_text="Turns that are held or waited for right now.")
     results = TurnItem(many=True, help_text="Newest first.")
+
+
+class OperationOfTurn(TurnOperation):
+    """Ops in a turn."""
+
+    run_id = described.optional_text("The run they are of; null of `wake_up` and others that serve all.")
+
+
+class AnyTurn(TurnTimes):
+    """One GPU turn, whatever ran in it."""
+
+    run_ids = described.texts("The runs whose ops ran in it.")
+    operations = OperationOfTurn(many=True, help_text="What ran in it, in order.")
+
+
+class AllTurnsCoverage(FailuresCoverage):
+    """Which sources the turns of all workloads come from."""
+
+    malformed_turns = described.count("Elements of the lists of turns that are no usable record.")
+
+
+class TurnsPage(RecordsPage):
+    """A page of the GPU turns of all workloads."""
+
+    coverage = AllTurnsCoverage()
+    results = AnyTurn(many=True, help_text="Newest first.")
 
 
 # --- Metric series --------------------------------------------------------------------------------------------

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Collate
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError
@@ -18,10 +14,10 @@ from telemetry_app.health import Health
 from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.records import COUNT_LIMIT
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
+from telemetry_app.inspection.turn_pages import Position, TurnFilter, cut, key_of, op_fields, stored_page, times_of
 from telemetry_app.inspection.turn_sources import LiveTurns, new_turns, stored_turns_between
-from telemetry_app.instants import from_unix, rfc3339
+from telemetry_app.instants import rfc3339
 from telemetry_app.models import Turn, Worker
-from telemetry_app.rows import turn_of
 from telemetry_app.run_state import WorkerFact
 from workers_client import wire
 from workers_client.wire_worker import WorkerRecord
@@ -29,26 +25,6 @@ from workers_client.wire_worker import WorkerRecord
 DEVICE_SETTING = "CUDA_VISIBLE_DEVICES"  # which of a node's devices a worker sees
 HOLDING_SECONDS = 86_400.0  # of a longer wait the end is looked at: one from 1970 must not read all there is
 HOLDING_TURNS = 5_000  # newest stored turns that are looked at for who held the device
-
-Position = tuple[datetime, str, str]  # end, identity and workload of the last turn of a page
-
-
-@dataclass(frozen=True, slots=True)
-class TurnFilter:
-    """Which turns are shown, by when they ended: half-open, `[since, until)`."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-
-    def admits(self, turn: wire.TurnRecord) -> bool:
-        """Return whether a live turn is shown."""
-        at = from_unix(turn.at)
-        return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
-
-    def apply(self, rows: QuerySet[Turn]) -> QuerySet[Turn]:
-        """Return the query of the stored turns that are shown."""
-        rows = rows.filter(at__gte=self.since) if self.since else rows
-        return rows.filter(at__lt=self.until) if self.until else rows
 
 
 @dataclass(slots=True)
@@ -75,21 +51,19 @@ def run_turns(run_id: str, wanted: TurnFilter, after: Position | None, size: int
     live.has_history &= sources.has_history
     fresh = [turn for turn in live.records if _is_of(turn, sources.run_id) and wanted.admits(turn)]
     stored, stored_count = _stored(sources, live, wanted, after, size)
-    turns = {_key(turn): turn for turn in fresh if after is None or _key(turn) < after}
-    turns |= {_key(turn): turn for turn in stored}
-    ordered = [turns[key] for key in sorted(turns, reverse=True)]
-    page, total = ordered[:size], stored_count + len(fresh)
+    page, following = cut(fresh, stored, after, size)
+    total = stored_count + len(fresh)
     waited = TurnsByEnd(_others(page, live))
     workers = or_none_where_live_is_out(readers.read_workers) if sources.live is not None else None
     devices = _devices({turn.worker for turn in page if turn.worker}, workers, sources)
-    shown = {_key(turn) for turn in page}
+    shown = {key_of(turn) for turn in page}
     return TurnsPage(
         run_id=sources.run_id,
         results=[
             turn_fields(turn, sources.run_id, waited.holders(turn), devices.get(turn.worker or "")) for turn in page
         ],
         current=_current(sources.run_id, workers, now) if workers else [],
-        next_position=_key(page[-1]) if len(ordered) > size else None,
+        next_position=following,
         total_matching=min(total, COUNT_LIMIT),
         is_total_capped=total > COUNT_LIMIT,
         coverage={
@@ -97,8 +71,8 @@ def run_turns(run_id: str, wanted: TurnFilter, after: Position | None, size: int
                 sources,
                 workers.records.values() if workers else (),
                 source=source_word(
-                    live=live.is_live and (not shown or any(_key(turn) in shown for turn in fresh)),
-                    stored=any(_key(turn) in shown for turn in stored) or not live.is_live,
+                    live=live.is_live and (not shown or any(key_of(turn) in shown for turn in fresh)),
+                    stored=any(key_of(turn) in shown for turn in stored) or not live.is_live,
                 ),
             ),
             "malformed_turns": live.malformed_count,
@@ -119,10 +93,6 @@ def _devices(names: set[str], workers: readers.LiveWorkers | None, sources: RunS
     return {name: device for name, device in found.items() if isinstance(device, str)}
 
 
-def _key(turn: wire.TurnRecord) -> Position:
-    return from_unix(turn.at), turn.identity, turn.workload
-
-
 def _is_of(turn: wire.TurnRecord, run_id: str) -> bool:
     return any(op.run_id == run_id for op in turn.ops)
 
@@ -134,17 +104,8 @@ def _stored(
     if not live.has_history:
         sources.has_history = False
         return [], 0
-    rows = wanted.apply(Turn.objects.filter(runs__contains=[sources.run_id]))
-    # Collation "C" orders texts as Python does, whatever the database's own.
-    behind = rows.alias(record_mark=Collate("record_id", "C"), workload_mark=Collate("workload", "C"))
-    if after is not None:
-        at, record_id, workload = after
-        tied = Q(record_mark__lt=record_id) | Q(record_mark=record_id, workload_mark__lt=workload)
-        behind = behind.filter(Q(at__lt=at) | (Q(at=at) & tied))
-    behind = behind.order_by("-at", "-record_mark", "-workload_mark")[: size + 1]
     try:
-        count = history(lambda: rows.order_by()[: COUNT_LIMIT + 1].count())
-        return history(lambda: [turn_of(row) for row in behind]), count
+        return stored_page(wanted.apply(Turn.objects.filter(runs__contains=[sources.run_id])), after, size)
     except HistoryUnavailableError:
         sources.has_history = live.has_history = False
         return [], 0
@@ -224,7 +185,6 @@ def _holding_now(waiting: WorkerFact, facts: Iterable[WorkerFact]) -> list[dict[
 def turn_fields(turn: wire.TurnRecord, run_id: str, holders: Iterable[Holder], device: str | None) -> dict[str, Any]:
     """Return one turn as lists show it; `device` is what its worker's settings say of it."""
     own = [op for op in turn.ops if op.run_id == run_id]
-    switches = [op for op in turn.ops if op.name in SWITCHES]
     others = [op for op in turn.ops if op.run_id != run_id and op.name not in SWITCHES]
     return {
         "id": turn.identity,
@@ -233,27 +193,10 @@ def turn_fields(turn: wire.TurnRecord, run_id: str, holders: Iterable[Holder], d
         "worker": turn.worker,
         "node": turn.node,
         "device": device,
-        "requested_at": rfc3339(turn.requested_at),
-        "started_at": rfc3339(turn.started_at),
-        "ended_at": rfc3339(turn.at),
-        "wait_seconds": None if turn.requested_at is None else max(0.0, turn.started_at - turn.requested_at),
-        "hold_seconds": max(0.0, turn.at - turn.started_at),
-        "switch_seconds": sum(max(0.0, op.end - op.start) for op in switches),
-        "operations": [_op_fields(op) for op in own],
+        **times_of(turn),
+        "operations": [op_fields(op) for op in own],
         "other_operations_count": sum(op.count for op in others),
         "waited_for": [_holder_fields(holder) for holder in holders],
-    }
-
-
-def _op_fields(op: wire.TurnOp) -> dict[str, Any]:
-    return {
-        "operation": op.name,
-        "count": op.count,
-        "status": op.status,
-        "request_id": op.request_id,
-        "started_at": rfc3339(op.start),
-        "ended_at": rfc3339(op.end),
-        "seconds": max(0.0, op.end - op.start),
     }
 
 

@@ -146,6 +146,8 @@ class Turn(models.Model):
             models.Index(fields=["at"], name="turn_by_time"),
             # the turns of a worker, newest first
             models.Index(fields=["worker", "-at", "-id"], name="turn_by_worker"),
+            # the turns on a node, newest first
+            models.Index(fields=["node", "-at", "-id"], name="turn_by_node"),
             # the turns of all workloads over a stretch of time
             models.Index(fields=["-at"], name="turn_by_end"),
             # the turns in which a run's ops ran

@@ -126,7 +126,7 @@ PATHS = {
     "/runs/{run}/turns": run_path(RUN, "/turns"), "/runs/{run}/time": run_path(RUN, "/time"),
     "/devices": "/devices", "/devices/{device}/time": "/devices/unnamed/time", "/fleet": "/fleet",
     "/runs/{run}/verdict": run_path(RUN, "/verdict"), "/runs/{run}/incidents": run_path(RUN, "/incidents"),
-    "/incidents": "/incidents",
+    "/incidents": "/incidents", "/turns": "/turns",
     "/runs/{run}/metrics": run_path(RUN, "/metrics?names=grad_norm:mean,grad_norm&points=2"),
 }  # fmt: skip
 
