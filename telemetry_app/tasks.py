@@ -92,7 +92,11 @@ def verdicts() -> dict[str, Any]:
 @shared_task(name=ALERTS_TASK, soft_time_limit=40, time_limit=45)
 def alerts() -> dict[str, Any]:
     """Note what is to be told of incidents, and send what is due. Apart from the verdicts: it may fail alone."""
-    return {"noticed": asdict(take_notice()), "sent": asdict(send_due())}
+    try:
+        noticed = asdict(take_notice())
+    finally:  # what is due goes out, whatever becomes of what is new
+        sent = asdict(send_due())
+    return {"noticed": noticed, "sent": sent}
 
 
 @shared_task(name=HEARTBEAT_TASK, soft_time_limit=25, time_limit=30)

@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from telemetry_app.alerts import email
 from telemetry_app.alerts.sending import send_test
@@ -32,12 +33,17 @@ class ChannelForm(forms.ModelForm):
     class Meta:
         model = AlertChannel
         fields = ("name", "kind", "recipients", "url", "is_enabled", "digest_over", "sends_again_in_doubt")
+        widgets = {"recipients": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
         help_texts = {
             "sends_again_in_doubt": "What was sent and never answered may have arrived. On: it is sent again with the "
             "same id, and may come twice. Off: it comes at most once, and is shown as unknown.",
             "digest_over": "Where more incidents than this begin, or end, within a minute, one message lists them.",
-            "kind": "It stays what it is.",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk is not None and "kind" in self.fields:
+            self.fields["kind"].disabled = True  # a channel keeps its kind
 
     @property
     def is_mail_missing(self) -> bool:
@@ -68,14 +74,14 @@ class AlertChannelAdmin(ModelAdmin):
         )
 
     def get_readonly_fields(self, request: HttpRequest, obj: AlertChannel | None = None) -> Any:
-        """A channel keeps its kind."""
-        return ("kind",) if obj is not None else ()
+        """Who may not change it sees where it leads, without what may be secret."""
+        return () if obj is None or self.has_change_permission(request, obj) else ("shown_destination",)
 
     def get_fields(self, request: HttpRequest, obj: AlertChannel | None = None) -> Any:
         """Who may not change it does not see its URL, which may be a secret."""
         fields = [name for name in ChannelForm.Meta.fields if obj is None or name not in _others_fields(obj)]
         if obj is not None and not self.has_change_permission(request, obj):
-            return ["shown_destination" if name == "url" else name for name in fields]
+            return ["shown_destination" if name in ("url", "recipients") else name for name in fields]
         return fields
 
     def change_view(

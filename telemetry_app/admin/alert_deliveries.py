@@ -29,7 +29,15 @@ SHOWN_NOTICES = 100
 class AlertDeliveryAdmin(PageAdmin):
     """Messages, newest first, each with a page of its own."""
 
-    list_display = ("shown_title", "edge", "channel", "shown_state", "shown_answer", "attempts_count", "shown_made")
+    list_display = (
+        "shown_title",
+        "shown_event",
+        "channel",
+        "shown_state",
+        "shown_answer",
+        "shown_attempts",
+        "shown_made",
+    )
     list_display_links = ("shown_title",)
     list_filter = ("state", "edge", "channel")
     list_select_related = ("channel",)
@@ -102,6 +110,16 @@ class AlertDeliveryAdmin(PageAdmin):
     def shown_title(self, delivery: AlertDelivery) -> SafeString:
         """What it is about."""
         return format_html('<span class="t-reason" title="{0}">{0}</span>', delivery.title)
+
+    @display(description="Event", ordering="edge")
+    def shown_event(self, delivery: AlertDelivery) -> str:
+        """Whether it tells of a start or an end, or is a test."""
+        return delivery.edge
+
+    @display(description="Attempts", ordering="attempts_count")
+    def shown_attempts(self, delivery: AlertDelivery) -> int:
+        """How often it was tried."""
+        return delivery.attempts_count
 
     @display(description="State", ordering="state")
     def shown_state(self, delivery: AlertDelivery) -> SafeString:

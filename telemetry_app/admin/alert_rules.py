@@ -29,7 +29,7 @@ class RuleForm(forms.ModelForm):
     codes = forms.MultipleChoiceField(
         label="States and findings",
         required=False,
-        choices=[(code.value, code.label) for code in IncidentCode],
+        choices=[(code.value, code.value.replace("_", " ").capitalize()) for code in IncidentCode],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text="None chosen: every one.",
     )

@@ -48,8 +48,6 @@ def checked_addresses(host: str, port: int, *, allows_private: bool, timeout_sec
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     for address in addresses:
         if not allows_private and not is_public(ipaddress.ip_address(address.partition("%")[0])):
-            raise AddressRefusedError(
-                f"{host} has the address {address}, which is not public; "
-                "TELEMETRY_ALERTS_ALLOW_PRIVATE_ADDRESSES=true allows it"
-            )
+            what = f"{host} has the address {address}, which" if host != address else address
+            raise AddressRefusedError(f"{what} is not public; TELEMETRY_ALERTS_ALLOW_PRIVATE_ADDRESSES=true allows it")
     return addresses

@@ -15,7 +15,7 @@ from telemetry_app.alerts.webhook import AGENT
 from telemetry_app.models import TEXT_LENGTH, HeartbeatPing
 
 OLD = timedelta(minutes=3)
-NOT_SET = "No pings: TELEMETRY_HEARTBEAT_URL is not set."
+NOT_SET = "none is sent: TELEMETRY_HEARTBEAT_URL is not set."
 
 
 def ping(*, now: datetime | None = None) -> HeartbeatPing:

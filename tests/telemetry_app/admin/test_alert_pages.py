@@ -315,3 +315,10 @@ def test_lists_cost_as_many_queries_for_many_as_for_one(
     admin_client.get(f"{BASE}/{name}/")
     with django_assert_max_num_queries(14):
         admin_client.get(f"{BASE}/{name}/")
+
+
+def test_a_channel_keeps_its_kind(admin_client: Client, channel: AlertChannel) -> None:
+    form = {"name": "other", "kind": "email", "url": SECRET_URL, "recipients": "a@example.org", "digest_over": "5"}
+    assert admin_client.post(f"{BASE}/alertchannel/{channel.pk}/change/", form).status_code == 302
+    channel.refresh_from_db()
+    assert (channel.name, channel.kind, channel.url) == ("other", "slack", SECRET_URL)

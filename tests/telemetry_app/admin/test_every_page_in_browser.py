@@ -13,8 +13,10 @@ from django.contrib.auth import get_user_model
 from playwright.sync_api import Page
 from pytest_django.live_server_helper import LiveServer
 
+from telemetry_app.alerts.notices import take_notice
+from telemetry_app.alerts.sending import send_due
 from telemetry_app.incidents import take_verdicts
-from telemetry_app.models import ApiToken, Execution, Run
+from telemetry_app.models import AlertChannel, AlertDelivery, AlertMute, AlertRule, ApiToken, Execution, Run
 from telemetry_app.retention import apply_retention
 from telemetry_app.schedule import create_periodic_tasks
 from telemetry_app.snapshots import take_snapshot
@@ -32,7 +34,9 @@ PAGES = (
     f"{TELEMETRY}/worker/", f"{TELEMETRY}/worker/trainer-gone/change/", f"{TELEMETRY}/execution/upkeep/",
     f"{TELEMETRY}/execution/", f"{TELEMETRY}/retentionpolicy/operations/change/", f"{TELEMETRY}/apitoken/",
     f"{TELEMETRY}/apitoken/add/", f"{TELEMETRY}/incident/", "/admin/auth/user/",
-    "/admin/auth/user/add/", "/admin/auth/group/",
+    f"{TELEMETRY}/alertrule/", f"{TELEMETRY}/alertrule/add/", f"{TELEMETRY}/alertchannel/",
+    f"{TELEMETRY}/alertchannel/add/", f"{TELEMETRY}/alertmute/", f"{TELEMETRY}/alertmute/add/?run_id=a",
+    f"{TELEMETRY}/alertdelivery/", "/admin/auth/user/add/", "/admin/auth/group/",
     "/admin/django_celery_beat/periodictask/",
     "/admin/django_celery_beat/periodictask/add/",
 )  # fmt: skip
@@ -65,6 +69,11 @@ def fleet_in_trouble(redis_client: redis.Redis) -> None:
     take_snapshot()
     apply_retention()
     create_periodic_tasks()
+    channel = AlertChannel.objects.create(name="mail", kind="email", recipients="a@example.org")
+    AlertRule.objects.create(name="Nights", after_seconds=0).channels.add(channel)
+    AlertMute.objects.create(run_id="another")
+    take_notice()
+    send_due()
     Run.objects.update(name="A name", tags=["one", "two"], pinned=True)
 
 
@@ -82,7 +91,14 @@ def test_pages_are_accessible_narrow_and_ask_no_other_site(admin_with_token: Pag
     page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     faults = []
     user = get_user_model().objects.get()
-    for path in (*PAGES, f"/admin/auth/user/{user.pk}/change/"):
+    of_rows = [
+        f"/admin/auth/user/{user.pk}/change/",
+        *(
+            f"{TELEMETRY}/{model._meta.model_name}/{model.objects.values_list('pk', flat=True)[0]}/change/"
+            for model in (AlertRule, AlertChannel, AlertDelivery)
+        ),
+    ]
+    for path in (*PAGES, *of_rows):
         page.set_viewport_size({"width": 1280, "height": 900})
         page.goto(live_server.url + path)
         for scheme, options in AXE.items():
