@@ -98,10 +98,16 @@ def _due_policies() -> dict[str, datetime]:
 
 def newest_retention_at() -> datetime | None:
     """Return when retention was last applied to ops without an error."""
-    applied = Execution.objects.filter(
-        task=Execution.Task.RETENTION, policy=RetentionPolicy.Kind.OPERATIONS, error="", finished_at__isnull=False
-    )
-    return applied.order_by("-started_at").values_list("started_at", flat=True).first()
+    with connection.cursor() as cursor:  # for each answer's coverage: a queryset takes several times longer
+        cursor.execute(_NEWEST_RETENTION, (Execution.Task.RETENTION.value, RetentionPolicy.Kind.OPERATIONS.value))
+        row = cursor.fetchone()
+    return row[0] if row else None
+
+
+_NEWEST_RETENTION = f"""
+SELECT started_at FROM {Execution._meta.db_table}
+WHERE task = %s AND policy = %s AND error = '' AND finished_at IS NOT NULL ORDER BY started_at DESC LIMIT 1
+"""
 
 
 def snapshot_age_limit_seconds() -> float:
