@@ -21,6 +21,7 @@ Only the device's speed is pretended: see --device-seconds.
 trouble on demand (STEP and N are counted since the fleet started, from 1):
   --fail-op digits-classifier:forward_backward:7      that op is answered with a RequestFailedResponse; `forward` and
                                                       `sample` are op names here too
+  --hang-op digits-classifier:forward_backward:7      that op never ends, and keeps the GPU
   --nan-gradient digits-classifier:5                  the gradient norm of that step is NaN; its update is skipped
   --kill-trainer cartpole-policy:4                    SIGKILL before that optim_step; the fleet restarts the trainer,
                                                       the client sends the step again after --request-timeout

@@ -42,6 +42,10 @@ class ApiClient:
         self._request_timeout = request_timeout
         self.is_leaving = False
 
+    def close(self) -> None:
+        """Close the connection; a request opens it again."""
+        self._connection.close()
+
     def submit(self, endpoint: str, payload: dict[str, Any]) -> str:
         """Send a command and return its request id.
 

@@ -68,6 +68,7 @@ class Options:
     state_dir: Path
     port: int
     fail_op: OpTrouble | None
+    hang_op: OpTrouble | None
     nan_gradient: StepTrouble | None
     kill_trainer: StepTrouble | None
     client_stops: StepTrouble | None
@@ -157,6 +158,7 @@ def _add_speed_flags(group: argparse._ArgumentGroup) -> None:
 
 def _add_trouble_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--fail-op", metavar="RUN:OP:N", type=_op_trouble, help="the Nth op of that name fails")
+    group.add_argument("--hang-op", metavar="RUN:OP:N", type=_op_trouble, help="the Nth op of that name never ends")
     group.add_argument("--nan-gradient", metavar="RUN:STEP", type=_step_trouble, help="the step's gradient is NaN")
     group.add_argument(
         "--kill-trainer",

@@ -44,7 +44,7 @@ class Trainer:
         self._queue, self._store = MessageQueue(connection), ResultStore(connection)
         self._trouble = Trouble(options, connection)
         self._slicer = TimeSlicer(options.state_dir / "gpu.lock")
-        self._device = Device(options.device_seconds, stop)
+        self._device, self._stop = Device(options.device_seconds, stop), stop
         self._checkpoints = Checkpoints(options.state_dir)
         self._recorder = recorder
         self._intervals = IntervalLog(options.interval_log, f"trainer:{group}")
@@ -143,8 +143,11 @@ class Trainer:
         return run_id in self._models
 
     def _is_troubled(self, run_id: str, operation: str) -> bool:
-        """Bring the trouble that is due: spoil the gradient, die, or return True where the op shall fail."""
+        """Bring the trouble that is due: hang, spoil the gradient, die, or return True where the op shall fail."""
         count = self._trouble.count(run_id, operation)
+        if self._trouble.hangs(run_id, operation, count):
+            log(self._workload, "hangs, as told")
+            self._stop.wait()
         if operation == "optim_step" and self._trouble.spoils_gradient(run_id, count):
             self._model(run_id).spoil_gradient()
         if operation == "optim_step" and self._trouble.kills_trainer(run_id, count):

@@ -10,7 +10,7 @@ from examples.reference_fleet.runs import RUNS
 _TTL_SECONDS = 24 * 3600
 # Flags whose trouble needs what happens to be counted.
 _COUNTED = (
-    "fail_op", "nan_gradient", "kill_trainer", "fail_job", "lose_sample", "fail_send", "send_twice",
+    "fail_op", "hang_op", "nan_gradient", "kill_trainer", "fail_job", "lose_sample", "fail_send", "send_twice",
     "fail_weight_update", "spoil_revision", "kill_sampler", "kill_dispatcher",
 )  # fmt: skip
 
@@ -43,8 +43,11 @@ class Trouble:
 
     def fails(self, run_id: str, operation: str, count: int) -> bool:
         """Say whether this op shall fail."""
-        planned = self._options.fail_op
-        return planned is not None and planned == OpTrouble(_name_of(run_id), operation, count)
+        return self._options.fail_op == OpTrouble(_name_of(run_id), operation, count)
+
+    def hangs(self, run_id: str, operation: str, count: int) -> bool:
+        """Say whether this op shall never end."""
+        return self._options.hang_op == OpTrouble(_name_of(run_id), operation, count)
 
     def spoils_gradient(self, run_id: str, count: int) -> bool:
         """Say whether the gradient of this `optim_step` shall be NaN."""

@@ -25,6 +25,13 @@ def test_the_nth_op_of_the_named_run_fails(redis_client):
     assert struck == [(DIGITS, 2)]
 
 
+def test_the_nth_op_of_the_named_run_hangs(redis_client):
+    trouble = trouble_of(redis_client, "--hang-op", "digits-classifier:forward:2")
+    struck = [trouble.hangs(DIGITS, "forward", trouble.count(DIGITS, "forward")) for _ in range(3)]
+    assert struck == [False, True, False]
+    assert not trouble.hangs(SPIRALS, "forward", 2)
+
+
 def test_restarted_process_counts_on(redis_client):
     flags = ("--kill-trainer", "digits-classifier:2")
     first = trouble_of(redis_client, *flags)
