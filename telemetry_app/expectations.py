@@ -1,6 +1,7 @@
 """What an op is expected to take, and from what that is known. Pure.
 
-Learned from the run's own records, else from those of all runs; never a fixed time-out but the floor of a minute.
+Learned from the run's own records, else from those of runs of the same base model, else from those of all runs; never a
+fixed time-out but the floor of a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ EXPECTATION_RECORDS = 20  # fewer of an op in this run: the op's seconds anywher
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What an op is expected to take: the 95th percentile of so many records, of this `run` or of runs `anywhere`.
+    """What an op is expected to take: the 95th percentile of so many records, of this `run`, of runs of its base
+    `model` or of runs `anywhere`.
 
     An open request of it is overdue when it is older than `limit_seconds`.
     """
@@ -27,6 +29,22 @@ class Expectation:
     records_count: int
     basis: str
     limit_seconds: float
+
+    @property
+    def known_from(self) -> str:
+        """From what it is known, in words."""
+        if self.percentile_95_seconds is None:
+            return "nothing is known of this op"
+        of_what = f"the 95th percentile of {self.records_count:,} records of {_WHOSE[self.basis]}"
+        told = f"{STUCK_FACTOR:.0f} × {self.percentile_95_seconds:.3g} s, {of_what}"
+        return told if self.limit_seconds > STUCK_FLOOR_SECONDS else f"the least there is: {told}, is less"
+
+
+_WHOSE = {
+    "run": "this run",
+    "model": "the most recently active runs of its base model",
+    "anywhere": "the most recently active runs",
+}
 
 
 def expectation(operation: str, facts: RunFacts) -> Expectation:
@@ -37,10 +55,21 @@ def expectation(operation: str, facts: RunFacts) -> Expectation:
     learned = facts.learned.get(operation)
     if learned is not None and learned.records_count >= count:
         seconds, count, slowest = learned.percentile_95_seconds, learned.records_count, learned.limit_percentile_seconds
-    if count < EXPECTATION_RECORDS and facts.expected_seconds.get(operation):
-        seconds = slowest = facts.expected_seconds[operation]
-        count, basis = facts.expected_from.get(operation, 0), "anywhere"
+    if count < EXPECTATION_RECORDS:
+        return _of_others(operation, facts) or Expectation(seconds, count, basis, limit_seconds(slowest))
     return Expectation(seconds, count, basis, limit_seconds(slowest))
+
+
+def _of_others(operation: str, facts: RunFacts) -> Expectation | None:
+    """Return what other runs lead one to expect: those of the same base model where they say enough."""
+    of_model = facts.expected_of_model.get(operation)
+    if of_model is not None and of_model.records_count >= EXPECTATION_RECORDS:
+        seconds, count = of_model.percentile_95_seconds, of_model.records_count
+        return Expectation(seconds, count, "model", limit_seconds(of_model.limit_percentile_seconds))
+    anywhere = facts.expected_seconds.get(operation)
+    if not anywhere:
+        return None
+    return Expectation(anywhere, facts.expected_from.get(operation, 0), "anywhere", limit_seconds(anywhere))
 
 
 def overdue_seconds(operation: str, facts: RunFacts) -> float:

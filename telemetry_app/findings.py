@@ -12,9 +12,10 @@ from enum import StrEnum
 from statistics import median
 
 from telemetry_app.expectations import STUCK_FLOOR_SECONDS, limit_seconds
+from telemetry_app.queue_wait import waiting_count, waiting_since
 from telemetry_app.rates import percentile_95
 from telemetry_app.run_facts import RunFacts, WorkerFact, own_workers
-from telemetry_app.run_state import Evidence, waiting_count, waiting_since
+from telemetry_app.run_state import Evidence
 from workers_client import wire
 
 STEADY_OPS = 5  # newest ops whose metric has to say the same: one zero is chance

@@ -1,7 +1,8 @@
 """What a worker waits for, followed across runs: who holds the GPU, what that one does, and whether it moves. Pure.
 
 Workers say which turn they hold or wait for and on which node, not on which device: those of one node (or of unknown
-nodes) are taken to share one. A worker that was lost still counts as the holder while nobody got a turn after it.
+nodes) are taken to share one, unless their settings show them different ones. A worker that was lost still counts as
+the holder while nobody got a turn after it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from telemetry_app.run_facts import RunFacts, WorkerFact
 from workers_client import wire
 from workers_client.wire_worker import CurrentOp
 
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"  # of the settings that workers tell
 DEPTH_LIMIT = 8  # links of one chain
 SILENT_SECONDS = 60.0  # who fell silent so long before a wait began can't be what is waited for
 
@@ -129,10 +131,23 @@ def _holding_requests_of(worker: WorkerFact, workers: Sequence[WorkerFact]) -> I
 
 
 def _on_its_device(waiting: WorkerFact, workers: Sequence[WorkerFact]) -> Iterator[WorkerFact]:
-    node = waiting.record.node
+    node, devices = waiting.record.node, _visible_devices(waiting)
     for worker in workers:
-        if worker.name != waiting.name and (node is None or worker.record.node is None or worker.record.node == node):
+        is_near = node is None or worker.record.node is None or worker.record.node == node
+        if worker.name != waiting.name and is_near and _may_share(devices, _visible_devices(worker)):
             yield worker
+
+
+def _visible_devices(worker: WorkerFact) -> frozenset[str]:
+    """Return the devices that a worker was started with, as it names them; none where it does not say."""
+    told = worker.record.settings.get(VISIBLE_DEVICES)
+    return frozenset(name.strip() for name in told.split(",") if name.strip()) if isinstance(told, str) else frozenset()
+
+
+def _may_share(first: frozenset[str], second: frozenset[str]) -> bool:
+    """Return whether two workers of one node may use one device: numbers and ids of devices can't be compared."""
+    is_alike = all(name.isdecimal() for name in first | second) or not any(name.isdecimal() for name in first | second)
+    return not first or not second or not is_alike or bool(first & second)
 
 
 def _silent_on_its_device(waiting: WorkerFact, workers: Sequence[WorkerFact]) -> WorkerFact | None:

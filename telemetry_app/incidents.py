@@ -110,7 +110,7 @@ def _judge(summary: PassSummary, set_clock: float | None, at: datetime) -> tuple
         fleet.set_clock(set_clock)
     summary.fleet.add_workers(fleet.workers)
     held: dict[str, list[Held]] = {}
-    for run in facts_of_runs(_runs_to_judge(index, fleet.now), fleet, typical_anywhere(index)):
+    for run in facts_of_runs(_runs_to_judge(index, fleet.now), fleet, typical_anywhere(index, fleet)):
         state = run_state(run.facts)
         summary.states[run.facts.run_id] = state.state
         summary.fleet.add_run(state.state, open_requests_of(run.sources, run.facts), now=fleet.now)

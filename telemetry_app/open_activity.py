@@ -15,7 +15,7 @@ from workers_client.wire_worker import WorkerRecord
 
 SERVING = "trainer"
 NOISE_SECONDS = 0.05  # an offset is measured in a round trip to Redis: one so small is what that took on a busy machine
-_API_SERVER = "api_server"
+API_SERVER = "api_server"
 _HEARD = (Health.ALIVE, Health.LATE)
 
 
@@ -80,7 +80,7 @@ def _claims(run_id: str, record: WorkerRecord, *, is_waiting: bool) -> Iterator[
     if current is not None and current.run_id == run_id and current.started_at is not None:
         yield part_of(current.operation), current.started_at - offset, seen
     for work in record.outstanding:
-        if work.run_id != run_id or work.oldest_at is None or (record.role == _API_SERVER and not is_waiting):
+        if work.run_id != run_id or work.oldest_at is None or (record.role == API_SERVER and not is_waiting):
             continue
         part = step_clock.SAMPLING if part_of(work.operation) == step_clock.SAMPLING else step_clock.QUEUE
         yield part, work.oldest_at - offset, seen
@@ -90,7 +90,7 @@ def _orphaned(
     run_id: str, record: WorkerRecord, enqueued: Sequence[float], until: float
 ) -> Iterator[tuple[str, float, float]]:
     seen = _seen(record)
-    if record.role != _API_SERVER and any(work.run_id == run_id for work in record.outstanding):
+    if record.role != API_SERVER and any(work.run_id == run_id for work in record.outstanding):
         yield step_clock.NO_WORKER, seen, next((at for at in enqueued if at > seen), max(until, seen))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from telemetry_app.expectations import STUCK_FACTOR, STUCK_FLOOR_SECONDS, Expectation, expectation
+from telemetry_app.expectations import STUCK_FLOOR_SECONDS, Expectation, expectation
 from telemetry_app.overdue import overdue
 from telemetry_app.run_facts import GONE, RunFacts, WorkerFact
 from telemetry_app.run_state import COUNT_SKEW_SECONDS
@@ -166,18 +166,9 @@ def _why(
     if oldest_at is None:
         return f"{name} does not say since when it holds them"
     age = max(0.0, facts.now - oldest_at)
-    text = f"the oldest is {age:.0f} s old, expected within {expected.limit_seconds:.0f} s ({_basis(expected)})"
+    text = f"the oldest is {age:.0f} s old, expected within {expected.limit_seconds:.0f} s ({expected.known_from})"
     waits = age > expected.limit_seconds and not is_overdue
     return f"{text}; it is not overdue, since what it waits for moves" if waits else text
-
-
-def _basis(expected: Expectation) -> str:
-    if expected.percentile_95_seconds is None:
-        return "nothing is known of this op"
-    where = "this run" if expected.basis == "run" else "the most recently active runs"
-    of_what = f"the 95th percentile of {expected.records_count:,} records of {where}"
-    told = f"{STUCK_FACTOR:.0f} × {expected.percentile_95_seconds:.3g} s, {of_what}"
-    return told if expected.limit_seconds > STUCK_FLOOR_SECONDS else f"the least there is: {told}, is less"
 
 
 def _unlisted(facts: RunFacts, count: int) -> Iterator[OpenRequests]:

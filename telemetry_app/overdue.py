@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from telemetry_app.expectations import STUCK_FLOOR_SECONDS, limit_seconds, overdue_seconds
+from telemetry_app.expectations import STUCK_FLOOR_SECONDS, Expectation, expectation, limit_seconds
 from telemetry_app.health import Health
 from telemetry_app.holder_chain import condition_of, holder_of
 from telemetry_app.run_facts import RunFacts, WorkerFact, asked_at, is_outlived, own_workers
@@ -20,12 +20,21 @@ from workers_client.wire_worker import CurrentOp, OutstandingWork
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """Requests that are overdue `since` an instant: nothing moved for `age_seconds`, expected within the limit."""
+    """Requests that are overdue `since` an instant: nothing moved for `age_seconds`, expected within the limit.
+
+    `waits_since` is from when on their age counts.
+    """
 
     since: float
+    waits_since: float
     age_seconds: float
-    limit_seconds: float
+    expected: Expectation
     what: str  # the op that does not move
+
+    @property
+    def limit_seconds(self) -> float:
+        """The age at which it was overdue."""
+        return self.expected.limit_seconds
 
 
 def overdue(facts: RunFacts, worker: WorkerFact, work: OutstandingWork) -> Overdue | None:
@@ -43,9 +52,15 @@ def overdue(facts: RunFacts, worker: WorkerFact, work: OutstandingWork) -> Overd
 
 def limit_of_current(facts: RunFacts, current: CurrentOp) -> float:
     """Return the age at which an op that runs is overdue, of whichever run it is."""
+    return _of_current(facts, current).limit_seconds
+
+
+def _of_current(facts: RunFacts, current: CurrentOp) -> Expectation:
+    operation = current.operation
     if current.run_id == facts.run_id:
-        return overdue_seconds(current.operation, facts)
-    return limit_seconds(facts.expected_seconds.get(current.operation))
+        return expectation(operation, facts)
+    seconds = facts.expected_seconds.get(operation)
+    return Expectation(seconds, facts.expected_from.get(operation, 0), "anywhere", limit_seconds(seconds))
 
 
 # --- Where the request is -------------------------------------------------------------------------------------
@@ -67,8 +82,8 @@ def _popped(facts: RunFacts, worker: WorkerFact, operation: str, since_asked: fl
         return _of_age(facts, worker, since_asked, operation)
     if record.current is not None and record.current.started_at is not None:
         started_at = worker.on_redis_clock(record.current.started_at)
-        limit = limit_of_current(facts, record.current)
-        return _if_past(facts.now, worker, max(started_at, since_asked), limit, record.current.operation)
+        expected = _of_current(facts, record.current)
+        return _if_past(facts.now, worker, max(started_at, since_asked), expected, record.current.operation)
     if worker.waits_for_turn and record.turn is not None:
         holder = holder_of(worker, facts.workers)
         moves = holder is not None and not condition_of(holder, facts.now, lambda op: limit_of_current(facts, op))
@@ -100,10 +115,10 @@ def _was_overtaken(facts: RunFacts, since_asked: float) -> bool:
 
 
 def _of_age(facts: RunFacts, worker: WorkerFact, since: float, operation: str) -> Overdue | None:
-    return _if_past(facts.now, worker, since, overdue_seconds(operation, facts), operation)
+    return _if_past(facts.now, worker, since, expectation(operation, facts), operation)
 
 
-def _if_past(now: float, worker: WorkerFact, since: float, limit: float, what: str) -> Overdue | None:
-    silent = worker.silent_seconds(since, now)
+def _if_past(now: float, worker: WorkerFact, since: float, expected: Expectation, what: str) -> Overdue | None:
+    silent, limit = worker.silent_seconds(since, now), expected.limit_seconds
     age = worker.watched_until(now) - since - silent
-    return Overdue(since + limit + silent, age, limit, what) if age > limit else None
+    return Overdue(since + limit + silent, since, age, expected, what) if age > limit else None

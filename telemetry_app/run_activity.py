@@ -1,6 +1,7 @@
 """What a run did at each instant, as its records tell: claims for the step clock. Pure.
 
-Instants of records are on their writers' clocks; `offsets` (seconds, by worker) brings them to Redis's.
+Instants of records are on their writers' clocks; `offsets` (seconds, by worker) brings them to Redis's. When a request
+was enqueued is by the clock of the API server, which no record names: `enqueue_offset` is that of the run's.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class RunActivity:
     unknown: Sequence[tuple[float, float]] = ()
     open_claims: Sequence[tuple[str, float, float]] = ()
     offsets: Mapping[str, float] = field(default_factory=dict)
+    enqueue_offset: float = 0.0
 
 
 def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = None) -> list[StepTime]:
@@ -58,14 +60,14 @@ def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = 
 
     A step whose beginning is not at hand (the end of the step before it) is left out.
     """
-    operations = [(step, _on_one_clock(record, activity.offsets)) for step, record in activity.operations]
+    operations = [(step, _on_one_clock(record, activity)) for step, record in activity.operations]
     windows = _windows(operations, activity)
     wanted = [window for window in windows if window.step >= first and (last is None or window.step <= last)]
     turns = [_turn_on_one_clock(turn, activity.offsets) for turn in activity.turns]
     activity = replace(activity, samples=[_sample_on_one_clock(each, activity.offsets) for each in activity.samples])
     claims = _claims(activity, [record for _, record in operations], turns)
     times = step_clock.step_times(wanted, claims, _device(activity.run_id, turns))
-    told = _told_offsets(operations, activity.offsets)
+    told = _told_offsets(operations, activity)
     for time in times:
         time.clock_offset_seconds = told.get(time.window.step)
     _tell_offsets(times, _far_spans(activity, turns))
@@ -202,9 +204,9 @@ def _span(start: float, end: float) -> Span:
     return microseconds(start), microseconds(end)
 
 
-def _on_one_clock(record: wire.OpRecord, offsets: Mapping[str, float]) -> wire.OpRecord:
-    """Return what the clock needs of an op. `enqueued_at` is of another process, whose clock no record names."""
-    offset = offsets.get(record.worker or "", 0.0)
+def _on_one_clock(record: wire.OpRecord, activity: RunActivity) -> wire.OpRecord:
+    """Return what the clock needs of an op."""
+    offset = activity.offsets.get(record.worker or "", 0.0)
     return wire.OpRecord(
         record.run_id,
         record.operation,
@@ -212,7 +214,7 @@ def _on_one_clock(record: wire.OpRecord, offsets: Mapping[str, float]) -> wire.O
         record.at - offset,
         id=record.identity,
         worker=record.worker,
-        enqueued_at=record.enqueued_at,
+        enqueued_at=_moved(record.enqueued_at, activity.enqueue_offset),
         started_at=_started_at(record, offset),
         batch=record.batch,
     )
@@ -224,11 +226,12 @@ def _started_at(record: wire.OpRecord, offset: float) -> float | None:
     return None if record.elapsed_seconds is None else record.at - record.elapsed_seconds - offset
 
 
-def _told_offsets(operations: Numbered, offsets: Mapping[str, float]) -> dict[int, float]:
-    """Return by step the largest offset of its workers, where that is more than a second."""
+def _told_offsets(operations: Numbered, activity: RunActivity) -> dict[int, float]:
+    """Return by step the largest offset of its workers, or of who stamped its requests, that is more than a second."""
     told: dict[int, float] = {}
     for step, record in operations:
-        offset = offsets.get(record.worker or "", 0.0)
+        stamped = 0.0 if record.enqueued_at is None else activity.enqueue_offset
+        offset = max(activity.offsets.get(record.worker or "", 0.0), stamped, key=abs)
         if abs(offset) > max(TOLD_OFFSET_SECONDS, abs(told.get(step, 0.0))):
             told[step] = offset
     return told

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from telemetry_app.health import Health
-from telemetry_app.wrong_clocks import correction_of_records
 from workers_client import wire
 from workers_client.wire_values import LAST_INSTANT
 from workers_client.wire_worker import Ledger, OutstandingWork, WorkerRecord
 
-CLOCK_SECONDS = 1.0  # a clock that is off by less moves nothing that a state is told from
+STAMP_SECONDS = 0.001  # between the stamp of a request and the ledger's, of one call
+PASSED_BY_SECONDS = 60.0  # a client that asked on for so long does not wait for what it asked before
 NEWEST_RECORDS = 64  # op records that a state is told from
 LIVING = (Health.ALIVE, Health.LATE)
 GONE = (Health.LOST, Health.EXITED)
@@ -99,7 +98,8 @@ class RunFacts:
 
     `operations` are the newest op records, `workers` all workers known (holders of the GPU among them),
     `expected_seconds` the 95th percentile of each op's seconds over all runs, `expected_from` of how many records,
-    `learned` what stored records of this run say, `sample_seconds` the longest of each newest group of samples.
+    `expected_of_model` the same over runs of this one's base model, `learned` what stored records of this run say,
+    `sample_seconds` the longest of each newest group of samples.
     """
 
     run_id: str
@@ -111,40 +111,9 @@ class RunFacts:
     workers: Sequence[WorkerFact] = ()
     expected_seconds: Mapping[str, float] = field(default_factory=dict)
     expected_from: Mapping[str, int] = field(default_factory=dict)
+    expected_of_model: Mapping[str, Learned] = field(default_factory=dict)
     learned: Mapping[str, Learned] = field(default_factory=dict)
     sample_seconds: Sequence[float] = ()
-
-
-def finishes_by_redis_clock(
-    operations: Sequence[wire.OpRecord],
-    samples: Sequence[wire.SampleRecord],
-    last_activity_at: float | None,
-    workers: Sequence[WorkerFact],
-) -> dict[str, Any]:
-    """Return `operations`, `last_sample_at` and `last_activity_at` of `RunFacts` by Redis's clock.
-
-    Workers write instants of their own clock, and say how far it is off. Where one's is, its newest finish is the run's
-    newest activity: the index does not say whose clock it was told by. Call it once: nothing says what was corrected.
-    """
-    offsets = _offsets(workers)
-    last_sample_at = max((record.at - offsets.get(record.worker, 0.0) for record in samples), default=None)
-    if offsets:
-        operations = [_earlier(record, offsets.get(record.worker, 0.0)) for record in operations]
-        finishes = [record.at for record in operations] + [at for at in (last_sample_at,) if at is not None]
-        last_activity_at = max(finishes, default=last_activity_at)
-    return {"operations": operations, "last_sample_at": last_sample_at, "last_activity_at": last_activity_at}
-
-
-def _offsets(workers: Sequence[WorkerFact]) -> dict[str | None, float]:
-    known = ((worker.name, correction_of_records(worker.record.clock_offset_seconds or 0.0)) for worker in workers)
-    return {name: seconds for name, seconds in known if abs(seconds) > CLOCK_SECONDS}
-
-
-def _earlier(record: wire.OpRecord, seconds: float) -> wire.OpRecord:
-    if not seconds:
-        return record
-    started_at = None if record.started_at is None else record.started_at - seconds
-    return replace(record, at=record.at - seconds, started_at=started_at)
 
 
 def of_newest_records(facts: RunFacts) -> RunFacts:
@@ -202,7 +171,35 @@ def is_open(facts: RunFacts) -> bool:
     lost = {worker.name for worker in facts.workers if is_outlived(facts, worker)}
     orphans = sum(work.count for worker, work in held_work(facts) if worker.name in lost and worker.is_in_ledger)
     others = any(not worker.is_api_server and worker.name not in lost for worker, _ in held_work(facts))
-    return (facts.ledger.outstanding_count > orphans and not is_forgotten(facts)) or others
+    counted = facts.ledger.outstanding_count > orphans
+    return (counted and not is_forgotten(facts) and not _is_passed_by(facts)) or others
+
+
+def newest_asked_that_ran(facts: RunFacts) -> float | None:
+    """Return when the newest request was asked for whose op has ended."""
+    return max((record.enqueued_at for record in facts.operations if record.enqueued_at is not None), default=None)
+
+
+def is_caught_up(facts: RunFacts) -> bool:
+    """Return whether the newest request of the run has run: of a queue that is first in, first out nothing is left."""
+    newest, ran = facts.ledger.last_enqueued_at, newest_asked_that_ran(facts)
+    return newest is not None and ran is not None and ran > newest - STAMP_SECONDS
+
+
+def _is_passed_by(facts: RunFacts) -> bool:
+    """Return whether the client went on, for a minute at least, after all that API servers still list.
+
+    Requests that a killed worker had popped, or that never got into the queue, stay in these lists and in the ledger.
+    """
+    if not is_caught_up(facts):
+        return False
+    newest = facts.ledger.last_enqueued_at or 0.0
+    listed = [
+        asked_at(facts, server, work)
+        for server, work in held_work(facts)
+        if server.is_api_server and server.is_living and work.operation != wire.SAMPLE
+    ]
+    return bool(listed) and all(at is None or at < newest - PASSED_BY_SECONDS for at in listed)
 
 
 def is_forgotten(facts: RunFacts) -> bool:

@@ -27,7 +27,8 @@ from telemetry_app.expectations import (
 )
 from telemetry_app.health import Health
 from telemetry_app.holder_chain import Link, follow, link_to
-from telemetry_app.overdue import limit_of_current, overdue
+from telemetry_app.overdue import Overdue, limit_of_current, overdue
+from telemetry_app.queue_wait import BURST_SECONDS, waiting_count, waiting_since
 from telemetry_app.rates import percentile_95
 from telemetry_app.run_facts import (
     RunFacts as RunFacts,
@@ -36,7 +37,6 @@ from telemetry_app.run_facts import (
     WorkerFact as WorkerFact,
 )
 from telemetry_app.run_facts import (
-    asked_at,
     held_work,
     is_forgotten,
     is_held_by_the_living,
@@ -55,6 +55,7 @@ PROGRESS_FLOOR_SECONDS = 30.0  # a finish so recent is progress whatever the run
 IDLE_SECONDS = 900.0
 COUNT_SKEW_SECONDS = 2 * wire.HEARTBEAT_INTERVAL_SECONDS  # counts of two processes are one flush apart, or two
 FAILING_OPS = 3  # newest ops of a kind that failed
+PAST_SECONDS = IDLE_SECONDS  # so long ago, and longer than they took to come, failures are of the past
 DIVERGING_OPS = 3  # newest ops of a kind among which one non-finite loss or gradient counts
 DIVERGING_METRICS = ("loss", "grad")
 _NOTHING_KNOWN = "nothing is known of it but its name"
@@ -146,11 +147,12 @@ def _stuck(facts: RunFacts) -> Iterator[Condition]:
         if worker.is_api_server and work.request_ids and popped.issuperset(work.request_ids):
             continue  # told by who popped them, or as lost with it
         late = overdue(facts, worker, work)
-        if late is None or _is_left_behind(facts, worker, work, late.since):
+        if late is None or _is_left_behind(facts, worker, work, late):
             continue
         what = work.operation if late.what == work.operation else f"{work.operation}, behind {late.what},"
         text = (
-            f"{what} held by {worker.name} is {late.age_seconds:.0f} s old, expected within {late.limit_seconds:.0f} s"
+            f"{what} held by {worker.name} is {late.age_seconds:.0f} s old, expected within {late.limit_seconds:.0f} s "
+            f"({late.expected.known_from})"
         )
         chain = follow(worker, facts, lambda current: limit_of_current(facts, current))
         text = "; ".join([text, *(link.text for link in chain)])
@@ -158,15 +160,17 @@ def _stuck(facts: RunFacts) -> Iterator[Condition]:
         yield Condition("stuck", late.since, (fact,), tuple(chain))
 
 
-def _is_left_behind(facts: RunFacts, server: WorkerFact, work: OutstandingWork, overdue_at: float) -> bool:
-    """Return whether the client went on after what an API server lists was overdue, and was answered since.
+def _is_left_behind(facts: RunFacts, server: WorkerFact, work: OutstandingWork, late: Overdue) -> bool:
+    """Return whether the client went on after what an API server lists was overdue and was answered since, or goes on.
 
     What is answered and never fetched stays in that list, as do requests of a trainer that is gone: the run waits for
     neither, and both are told elsewhere.
     """
     if not server.is_api_server or work.operation == wire.SAMPLE:
         return False
-    return any(record.enqueued_at is not None and record.enqueued_at > overdue_at for record in facts.operations)
+    fresh, later = facts.now - PROGRESS_FLOOR_SECONDS, late.waits_since + BURST_SECONDS
+    asked = [(record.enqueued_at, record.at) for record in facts.operations if record.enqueued_at is not None]
+    return any(asked_at > late.since or (ended_at > fresh and asked_at > later) for asked_at, ended_at in asked)
 
 
 def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
@@ -188,10 +192,16 @@ def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
 
 def _failing(facts: RunFacts) -> Iterator[Condition]:
     for operation, newest in newest_by_operation(facts, FAILING_OPS).items():
-        if len(newest) == FAILING_OPS and all(record.status == wire.Status.FAILED.value for record in newest):
+        failed = [record for record in newest if record.status == wire.Status.FAILED.value]
+        if len(failed) == FAILING_OPS and not _is_past(failed, facts.now):
             kinds = ", ".join(sorted({record.error_type or "unknown error" for record in newest}))
             text = f"the newest {FAILING_OPS} {operation} failed: {kinds}"
             yield Condition("failing", newest[0].at, (_of_records(text, *newest),))
+
+
+def _is_past(records: list[wire.OpRecord], now: float) -> bool:
+    """Return whether these, oldest first, are no news: an op that comes once an hour is, for longer than others."""
+    return now - records[-1].at >= max(PAST_SECONDS, records[-1].at - records[0].at)
 
 
 def _diverging(facts: RunFacts) -> Iterator[Condition]:
@@ -237,36 +247,6 @@ def _queued(facts: RunFacts) -> Iterator[Condition]:
         doing = f"; {waits[0].name} waits for a GPU turn"
     text = f"{waiting} requests wait and none popped them{doing}"
     yield Condition("queued", since, (Evidence(text, (), _ids_at_servers(facts)),), tuple(chain))
-
-
-def waiting_since(facts: RunFacts) -> float | None:
-    """Return since when the oldest request waits, as the API servers that live say, else when the newest was enqueued.
-
-    Servers also list what was popped, and what was answered and not fetched: where they list more than wait, their
-    oldest may be one of those, and only the newest is known to wait. Requests of an API server that is gone wait for
-    nobody: they stay in the ledger, and are no queue.
-    """
-    servers = [worker for worker in own_workers(facts) if worker.is_api_server]
-    held = [
-        (asked_at(facts, server, work), work.count)
-        for server in servers
-        for work in server.record.outstanding
-        if server.is_living and work.run_id == facts.run_id and work.operation != wire.SAMPLE
-    ]
-    newest = facts.ledger.last_enqueued_at
-    if not held:
-        return None if servers else newest
-    oldest = min((at for at, _ in held if at is not None), default=None)
-    if oldest is None:
-        return None
-    is_longer = sum(count for _, count in held) > waiting_count(facts)
-    return max(oldest, newest) if is_longer and newest is not None else oldest
-
-
-def waiting_count(facts: RunFacts) -> int:
-    """Return how many requests the ledger says nobody popped."""
-    ledger = facts.ledger
-    return max(0, ledger.enqueued - max(ledger.popped, ledger.answered, ledger.delivered))
 
 
 def _sampling(facts: RunFacts) -> Iterator[Condition]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import DataError, IntegrityError, transaction
 from django.db.models import F, Value
@@ -21,7 +21,7 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from telemetry_app import partitions, readers
-from telemetry_app.facts import known_workers, state_of_row, state_of_run, typical_seconds
+from telemetry_app.facts import Typical, known_workers, models_of, state_of_row, state_of_run, typical_of
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Execution, Run
 from telemetry_app.op_history import learned_of
@@ -45,11 +45,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Runs and workloads that one task takes, and how long each op takes anywhere, in seconds."""
+    """Runs and workloads that one task takes, and what ops take in other runs: the fields of a `Typical`."""
 
     run_ids: Sequence[str] = ()
     workloads: Sequence[str] = ()
-    expected_seconds: Mapping[str, float] = field(default_factory=dict)
+    typical: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -143,13 +143,14 @@ def _plan(now: datetime, *, is_now: bool) -> tuple[list[Part], int]:
     record_events(workers, now=from_unix(clock))
     index = readers.read_run_index()
     index |= readers.read_unlisted_runs(index)
-    _age_states(index, known_workers(workers, clock), now)
+    known = known_workers(workers, clock)
+    _age_states(index, known, now)
     runs, turns = _chunks(_active_runs(index, now)), _chunks(readers.read_workload_index())
-    expected = typical_seconds(readers.read_compared_runs(index))
+    typical = asdict(typical_of(readers.read_compared_runs(index), models=models_of(known)))
     if len(runs) == len(turns) == 1:
-        return [Part(runs[0], turns[0], expected)], workers.malformed_count
+        return [Part(runs[0], turns[0], typical)], workers.malformed_count
     parts = [Part(workloads=chunk) for chunk in turns]
-    return [*parts, *(Part(run_ids=chunk, expected_seconds=expected) for chunk in runs)], workers.malformed_count
+    return [*parts, *(Part(run_ids=chunk, typical=typical) for chunk in runs)], workers.malformed_count
 
 
 def _clock(workers: readers.LiveWorkers, now: datetime, *, is_now: bool) -> float:
@@ -189,6 +190,7 @@ def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> N
     workers = readers.read_workers()
     clock = _clock(workers, now, is_now=is_now)
     facts = with_silences(known_workers(workers, clock), now=clock)
+    typical = Typical(**part.typical)
     histories = dict(Run.objects.filter(run_id__in=part.run_ids).order_by().values_list("run_id", "op_seconds"))
     for workload in part.workloads:  # before the runs, whose steps are split by them
         _bounded(workload, summary, partial(take_turns, workload, now))
@@ -196,9 +198,7 @@ def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> N
     place_received(runs.values())
     for run_id, live in runs.items():
         learned = learned_of(histories.get(run_id, {}))
-        verdict = state_of_run(
-            live, facts, expected_seconds=part.expected_seconds, learned=learned, now=now.timestamp()
-        )
+        verdict = state_of_run(live, facts, typical=typical, learned=learned, now=now.timestamp())
         taken = _bounded(run_id, summary, partial(take_run, live, verdict, now))
         summary.runs_count += taken is not None
 

@@ -106,6 +106,7 @@ def _split(run: Run, first: int, following: int, last: int, now: datetime) -> li
         lives=[workers.lives.get(name, Life(name)) for name in names | workers.lives.keys()],
         unknown=stored_activity.gaps_of(run.run_id),
         offsets=workers.offsets,
+        enqueue_offset=workers.enqueue_offset,
     )
     times = run_step_times(activity, first=first, last=last)
     return [time for time in times if time.window.completed]

@@ -11,7 +11,8 @@ from django.db.models import Q
 from telemetry_app.health import LATE_INTERVALS
 from telemetry_app.instants import from_unix, to_unix
 from telemetry_app.models import Gap, Operation, Sample, Turn, Worker
-from telemetry_app.open_activity import SERVING, correction
+from telemetry_app.one_clock import enqueue_offset
+from telemetry_app.open_activity import API_SERVER, SERVING, correction
 from telemetry_app.rows import turn_of
 from telemetry_app.run_activity import Life
 from telemetry_app.wrong_clocks import correction_of_records
@@ -40,10 +41,17 @@ _WORKER = ("worker", "role", "runs", "started_at", "last_heartbeat_at", "interva
 
 @dataclass(slots=True)
 class StoredWorkers:
-    """Workers that could serve a run, and by how many seconds clocks are ahead of Redis's."""
+    """Workers that could serve a run, and by how many seconds clocks are ahead of Redis's: `servers` are those of its
+    API servers, which stamped when requests were enqueued."""
 
     lives: dict[str, Life] = field(default_factory=dict)
     offsets: dict[str, float] = field(default_factory=dict)
+    servers: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def enqueue_offset(self) -> float:
+        """By how much `enqueued_at` is ahead; nothing where API servers' clocks differ."""
+        return enqueue_offset(self.servers.values()) or 0.0
 
 
 def operations_of(run_id: str, first: int, last: int | None) -> list[tuple[int, wire.OpRecord]]:
@@ -102,6 +110,8 @@ def workers_of(run_id: str, names: Iterable[str], *, now: float, others: Iterabl
         ahead = correction(offset)
         if offset_of_records := correction_of_records(ahead):
             found.offsets[worker] = offset_of_records
+        if role == API_SERVER and run_id in runs:
+            found.servers[worker] = correction_of_records(ahead)
         if worker not in named and not (role == SERVING and run_id in runs):
             continue
         is_lost = now - (heartbeat_at.timestamp() - ahead) > LATE_INTERVALS * interval

@@ -69,7 +69,7 @@ def _take(execution_id: int | None, part: Part, *, until: float) -> None:
     for name, seconds in take_part(execution_id, part).hurried.items():
         countdown = max(LEAST_HURRY_SECONDS, seconds)
         if time.time() + countdown < until:
-            again = Part([name], [], part.expected_seconds) if name in part.run_ids else Part(workloads=[name])
+            again = Part([name], [], part.typical) if name in part.run_ids else Part(workloads=[name])
             _send(None, again, until=until, countdown=countdown)
 
 

@@ -20,6 +20,7 @@ from telemetry_app.inspection.sources import or_none_where_live_is_out, run_sour
 from telemetry_app.inspection.steps import answer_steps, step_fields
 from telemetry_app.inspection.verdict import verdict_fields
 from telemetry_app.readers import read_workers
+from telemetry_app.run_state import run_state
 
 SHOWN_STEPS = 20
 SHOWN_FAILURES = 10
@@ -45,9 +46,8 @@ def run_page(run_id: str) -> dict[str, Any]:
     failures = run_failures(sources, None, SHOWN_FAILURES)
     facts, fleet = facts_of_run(sources, workers, now=now)
     requests = oldest_requests(sources, facts, SHOWN_REQUESTS)
-    expected = facts.expected_seconds
     return {
-        "run": detail_fields(sources, workers, now=now, expected_seconds=expected, coverage=steps.coverage),
+        "run": detail_fields(sources, workers, now=now, verdict=run_state(facts), coverage=steps.coverage),
         "steps": [_step_row(step) for step in shown],
         "failures": failures.results,
         "failures_total": failures.total_matching,

@@ -78,6 +78,9 @@ class RunVerdictAnswer(serializers.Serializer):
     also = OtherState(many=True, help_text="The other states that hold, by precedence.")
     findings = FindingFields(many=True, help_text="What is wrong beside the state, one of a kind.")
     next = described.texts("What a person or an agent can safely do, the safest first.")
+    clock_offset_seconds = described.seconds(
+        "The most by which the clock of one of its workers is off, where that is more than a second; corrected."
+    )
     coverage = RunCoverage()
 
 

@@ -33,7 +33,7 @@ class Expectation(serializers.Serializer):
 
     percentile_95_seconds = described.seconds("The 95th percentile of the op's seconds.")
     records_count = described.count("Records that it is taken from.")
-    basis = described.text("Whose records: of this `run`, or of runs `anywhere`.")
+    basis = described.text("Whose records: of this `run`, of runs of its base `model`, or of runs `anywhere`.")
     limit_seconds = described.seconds("A request is overdue past this age.")
 
 

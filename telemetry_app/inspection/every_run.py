@@ -18,10 +18,10 @@ from django.db.models import F
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
+from telemetry_app.facts import Typical
 from telemetry_app.inspection.known_runs import (
     FleetWorkers,
     KnownRun,
-    Typical,
     add_stored_workers,
     facts_of_runs,
     read_fleet_workers,
@@ -160,7 +160,7 @@ def _tell_from(
     holding = list(dict.fromkeys([*_held_runs(fleet), *rows]))[:HOLDING_RUNS]
     run_ids = list(dict.fromkeys([*holding, *list(index)[:RECENT_RUNS]]))
     rows |= rows_of(fleet, [run_id for run_id in run_ids if run_id not in rows])
-    typical = typical_anywhere(index) if fleet.live is not None else None
+    typical = typical_anywhere(index, fleet) if fleet.live is not None else None
     told = EveryRun(fleet, typical, snapshot_at)
     for run in facts_of_runs(run_ids, fleet, typical, rows):
         told.add(run)

@@ -13,16 +13,16 @@ from typing import Any
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError
-from telemetry_app.facts import health_of, known_workers, sample_seconds, seconds_by_operation, seconds_of_runs
+from telemetry_app.facts import Typical, health_of, known_workers, models_of, sample_seconds, typical_of
 from telemetry_app.health import Health
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out
 from telemetry_app.instants import to_unix
 from telemetry_app.models import Run, Worker
+from telemetry_app.one_clock import by_redis_clock
 from telemetry_app.op_history import learned_of
 from telemetry_app.op_seconds import newest_of_run, newest_of_runs
-from telemetry_app.rates import percentile_95
 from telemetry_app.receipt_times import place_received
-from telemetry_app.run_facts import RunFacts, WorkerFact, finishes_by_redis_clock
+from telemetry_app.run_facts import RunFacts, WorkerFact
 from telemetry_app.silences import with_silences
 from workers_client import wire
 from workers_client.codec import encode_object
@@ -73,12 +73,17 @@ class FleetWorkers:
                 found.setdefault(worker.record.node, []).append(worker)
         return found
 
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """The base model of each run whose workers name one."""
+        return models_of(self.workers)
+
     def add(self, stored: Sequence[WorkerFact]) -> None:
         """Add workers that history alone knows."""
         self.stored_ids = self.stored_ids.union(fact.record.worker for fact in stored)
         self.workers = [*self.workers, *stored]
-        self.__dict__.pop("_by_run", None)
-        self.__dict__.pop("_at_gpus", None)
+        for told in ("_by_run", "_at_gpus", "models"):
+            self.__dict__.pop(told, None)
 
     def set_clock(self, now: float) -> None:
         """Tell the workers' health at another instant than Redis's clock says."""
@@ -138,32 +143,13 @@ def add_stored_workers(fleet: FleetWorkers, *, of_runs: Iterable[str] | None = N
     fleet.add(facts)
 
 
-@dataclass(frozen=True, slots=True)
-class Typical:
-    """The 95th percentile of each op's seconds anywhere, and of how many records."""
-
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-
-def typical_of(records: Iterable[wire.OpRecord], others: Iterable[readers.LiveRun] = ()) -> Typical:
-    """Return what each op takes over these records, and those of other runs."""
-    found = seconds_by_operation(records)
-    for name, seconds in seconds_of_runs(others).items():
-        found.setdefault(name, []).extend(seconds)
-    return Typical(
-        {name: percentile_95(seconds) or 0.0 for name, seconds in found.items()},
-        {name: len(seconds) for name, seconds in found.items()},
-    )
-
-
-def typical_anywhere(index: Iterable[str]) -> Typical:
+def typical_anywhere(index: Iterable[str], fleet: FleetWorkers) -> Typical:
     """Return what each op takes over the newest records of the most recently active runs, as Redis has them.
 
     `index` has the runs, newest first.
     """
     runs = or_none_where_live_is_out(lambda: readers.read_compared_runs(index)) or []
-    return typical_of((), runs)
+    return typical_of(runs, models=fleet.models)
 
 
 # --- Many runs ------------------------------------------------------------------------------------------------
@@ -189,7 +175,7 @@ def facts_of_runs(
     stored = _stored_operations(fleet, run_ids[:STORED_RUNS]) if fleet.live is None else {}
     if typical is None:
         compared = run_ids[: readers.COMPARED_RUNS]
-        typical = typical_of(record for run_id in compared for record in stored.get(run_id, ()))
+        typical = typical_of((), [record for run_id in compared for record in stored.get(run_id, ())])
     for start in range(0, len(run_ids), RUNS_AT_ONCE):
         chunk = run_ids[start : start + RUNS_AT_ONCE]
         known = rows if rows is not None else rows_of(fleet, chunk)
@@ -249,7 +235,8 @@ def facts_of_run(
     add_stored_workers(fleet, of_runs=[sources.run_id])
     sources.has_history &= fleet.has_history
     operations = _all_operations(sources)
-    typical = typical_of([*operations, *_stored_operations_of_others(sources)], _compared_runs(sources))
+    records = [*operations, *_stored_operations_of_others(sources)]
+    typical = typical_of(_compared_runs(sources), records, models=fleet.models)
     return _facts(sources, fleet, typical, operations), fleet
 
 
@@ -261,13 +248,13 @@ def _facts(sources: RunSources, fleet: FleetWorkers, typical: Typical, operation
     return RunFacts(
         run_id=sources.run_id,
         now=fleet.now,
-        ledger=live.ledger if live and live.exists else _ledger_of_row(row),
         workers=workers,
-        expected_seconds=typical.seconds,
-        expected_from=typical.counts,
         learned=learned_of(row.op_seconds) if row else {},
         sample_seconds=sample_seconds(live) if live else (),
-        **finishes_by_redis_clock(
+        **typical.facts(fleet.models.get(sources.run_id)),
+        **by_redis_clock(
+            sources.run_id,
+            live.ledger if live and live.exists else _ledger_of_row(row),
             operations or (live.operations.records if live else ()),
             live.samples.records if live else (),
             max((at for at in activity if at is not None), default=None),

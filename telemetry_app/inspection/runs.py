@@ -10,13 +10,12 @@ from typing import Any
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
-from telemetry_app.facts import known_workers, state_of_row, state_of_run, typical_seconds
+from telemetry_app.facts import Typical, known_workers, models_of, state_of_row, state_of_run, typical_of
 from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.every_run import RECENT_RUNS, EveryRun, every_run, verdict_of
 from telemetry_app.inspection.known_runs import (
     FleetWorkers,
     KnownRun,
-    Typical,
     add_stored_workers,
     facts_of_runs,
     read_fleet_workers,
@@ -140,7 +139,7 @@ class _Listing:
 
     @cached_property
     def _typical(self) -> Typical | None:
-        return self.told.typical if self.told else typical_anywhere(self.index or {})
+        return self.told.typical if self.told else typical_anywhere(self.index or {}, self.fleet)
 
 
 def _runs_of_worker(worker: str, fleet: FleetWorkers) -> set[str]:
@@ -154,19 +153,20 @@ def _runs_of_worker(worker: str, fleet: FleetWorkers) -> set[str]:
 
 
 def _verdict(
-    live: readers.LiveRun, row: Run | None, workers: Sequence[WorkerFact], expected: Mapping[str, float], now: float
+    live: readers.LiveRun, row: Run | None, workers: Sequence[WorkerFact], typical: Typical, now: float
 ) -> RunVerdict | None:
     """Tell a run's state from Redis, else from its row where Redis has nothing of it."""
     if live.exists:
         learned = learned_of(row.op_seconds) if row is not None else {}
-        return state_of_run(live, workers, expected_seconds=expected, learned=learned, now=now)
+        return state_of_run(live, workers, typical=typical, learned=learned, now=now)
     return state_of_row(row, workers, now=now) if row is not None else None
 
 
-def _fleet_seconds(live: readers.LiveRun) -> dict[str, float]:
+def _typical_with(live: readers.LiveRun, workers: Sequence[WorkerFact]) -> Typical:
     """Return what each op takes anywhere: over the newest records of the most recently active runs, this one too."""
     others = or_none_where_live_is_out(readers.read_compared_runs) or []
-    return typical_seconds([live, *(run for run in others if run.run_id != live.run_id)])
+    compared = [live, *(run for run in others if run.run_id != live.run_id)]
+    return typical_of(compared, models=models_of(workers))
 
 
 def _list_fields(run: Candidate, sources: RunSources, verdict: RunVerdict | None, now: float) -> dict[str, Any]:
@@ -204,19 +204,19 @@ def detail_fields(
     workers: readers.LiveWorkers | None,
     *,
     now: float,
-    expected_seconds: Mapping[str, float] | None = None,
+    verdict: RunVerdict | None = None,
     coverage: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return all about one run from sources that are read already.
 
-    `expected_seconds` (what ops take anywhere) and `coverage` are read where they are not given.
+    `verdict` and `coverage` are told where they are not given.
     """
     facts = known_workers(workers, workers.redis_time or now) if workers else []
     live, row = sources.live, sources.row
-    verdict = None
-    if live is not None:
-        expected = _fleet_seconds(live) if expected_seconds is None else expected_seconds
-        verdict = _verdict(live, row, facts, expected, now)
+    if live is None:
+        verdict = None  # what the newest snapshot said stands
+    elif verdict is None:
+        verdict = _verdict(live, row, facts, _typical_with(live, facts), now)
     ledger = sources.ledger_totals
     activity = max(live.last_activity_at or 0.0 if live else 0.0, to_unix(row.last_activity_at) if row else 0.0)
     own = [fact for fact in facts if sources.run_id in fact.record.runs]

@@ -187,6 +187,7 @@ def _split(
         unknown=_stored(sources, lambda: stored_activity.gaps_of(sources.run_id), []),
         open_claims=opened.claims,
         offsets=known.offsets,
+        enqueue_offset=known.enqueue_offset,
     )
     return run_step_times(activity, first=first, last=last)
 
@@ -266,6 +267,8 @@ def _known_workers(
             sources, lambda: stored_activity.workers_of(sources.run_id, names, now=now, others=others), found
         )
     found.offsets |= offsets_of(fact.record for fact in facts)
+    servers = {fact.name for fact in facts if fact.is_api_server and sources.run_id in fact.record.runs}
+    found.servers |= {name: found.offsets.get(name, 0.0) for name in servers}
     for name in names - live.keys() - found.lives.keys():
         found.lives[name] = Life(name)
     for name, fact in live.items():

@@ -10,6 +10,7 @@ from telemetry_app.inspection.coverage import run_coverage, source_word
 from telemetry_app.inspection.known_runs import FleetWorkers, facts_of_run
 from telemetry_app.inspection.sources import RunSources, run_sources
 from telemetry_app.instants import rfc3339, to_unix
+from telemetry_app.one_clock import clock_offset
 from telemetry_app.run_facts import RunFacts
 from telemetry_app.run_state import Condition, Evidence
 from telemetry_app.verdict import Verdict, verdict_of
@@ -61,6 +62,7 @@ def _answer(sources: RunSources, verdict: Verdict, facts: RunFacts, coverage: di
         "also": [_condition(condition) for condition in state.conditions[1:]],
         "findings": [_finding(finding) for finding in verdict.findings],
         "next": list(verdict.next_steps),
+        "clock_offset_seconds": clock_offset(facts),
         "coverage": coverage,
     }
 

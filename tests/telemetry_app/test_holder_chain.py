@@ -33,3 +33,25 @@ def test_a_sampler_that_holds_the_gpu_is_stuck_by_what_sampling_takes(sampled_fo
     )  # fmt: skip
     state = run_state(facts)
     assert (state.state, *state.also) == expected
+
+
+@pytest.mark.parametrize(
+    ("holders", "waiters", "is_named"),
+    [("0", "1", False), ("0,1", "1", True), ("0", None, True), ("GPU-a", "1", True), ("GPU-a", "GPU-b", False)],
+)
+def test_a_worker_that_sees_other_devices_of_the_node_holds_none_that_is_waited_for(holders, waiters, is_named):
+    def settings(devices):
+        return {"CUDA_VISIBLE_DEVICES": devices} if devices else {}
+
+    holder = worker(
+        "trainer-2", at=NOW - 1, runs=("run-b",), node="n", settings=settings(holders),
+        turn=CurrentTurn("w-2", NOW - 30, NOW - 30),
+    )  # fmt: skip
+    waiting = worker(
+        "trainer-1", at=NOW - 1, node="n", settings=settings(waiters), turn=CurrentTurn("w-1", NOW - 20, None),
+        outstanding=(OutstandingWork(RUN, FORWARD_BACKWARD, 1, NOW - 20, ("q",)),),
+    )  # fmt: skip
+    workers = [WorkerFact(holder, Health.ALIVE), WorkerFact(waiting, Health.ALIVE)]
+    [condition, *_] = run_state(RunFacts(RUN, NOW, NOW - 20, Ledger(10, 10, 9, 9), workers=workers)).conditions
+    assert condition.state == "waiting_for_gpu"
+    assert [link.worker for link in condition.chain] == (["trainer-2"] if is_named else [])

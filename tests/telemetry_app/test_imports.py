@@ -19,6 +19,8 @@ PURE = tuple(
         "step_numbers",
         "health",
         "run_facts",
+        "one_clock",
+        "queue_wait",
         "run_state",
         "expectations",
         "overdue",

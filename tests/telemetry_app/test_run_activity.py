@@ -84,6 +84,14 @@ def test_a_step_names_the_clock_of_the_holder_it_waited_for_and_of_nobody_else()
     assert [time.clock_offset_seconds for time in times] == [None, 2.0, None]
 
 
+def test_a_queue_is_told_by_one_clock_though_another_stamped_its_requests():
+    ahead = 25.0
+    operations = [ran(OPTIM_STEP, 0, 5, step=0, enqueued=ahead), ran(OPTIM_STEP, 60, 61, step=1, enqueued=20 + ahead)]
+    [_, time] = run_step_times(RunActivity(RUN, operations, 2, enqueue_offset=ahead))
+    assert parts(time) == {"client": 15.0, "queue": 40.0, "training": 1.0}
+    assert time.clock_offset_seconds == ahead
+
+
 def test_no_time_is_in_two_steps_where_one_ends_within_the_one_before():
     operations = [
         ran(FORWARD_BACKWARD, 0, 50, step=0), ran(OPTIM_STEP, 50, 100, step=0),

@@ -6,6 +6,8 @@ import pytest
 
 from telemetry_app.health import Health
 from telemetry_app.models import RunState
+from telemetry_app.one_clock import by_redis_clock
+from telemetry_app.run_facts import Learned
 from telemetry_app.run_state import RunFacts, WorkerFact, overdue_seconds, run_state
 from tests.support.records import RUN, START, op, worker
 from workers_client.wire import FORWARD_BACKWARD, OPTIM_STEP
@@ -181,6 +183,25 @@ def test_three_failures_with_a_success_among_them_are_not_failing():
     assert verdict(operations=[*failed, *finished_ops(20)]).state == "progressing"
 
 
+@pytest.mark.parametrize(
+    ("ages", "state"),
+    [
+        ((920, 910, 899), "failing"),
+        ((920, 910, 901), "waiting_for_client"),
+        ((5_000, 3_500, 1_000), "failing"),  # an op that comes every twenty minutes
+        ((5_000, 4_500, 4_000), "waiting_for_client"),
+    ],
+)
+def test_failures_are_of_the_past_after_a_quarter_of_an_hour_or_as_long_as_they_took_to_come(ages, state):
+    found = verdict(operations=finished_ops(*ages, status="failed"), last_activity_at=NOW - 60)
+    assert found.state == state
+
+
+def test_a_run_that_failed_long_ago_and_was_left_is_idle():
+    failed = finished_ops(5_000, 4_990, 4_980, status="failed")
+    assert verdict(operations=failed, last_activity_at=NOW - 4_980).state == "idle"
+
+
 def test_three_failures_of_different_ops_are_not_failing():
     names = (FORWARD_BACKWARD, OPTIM_STEP, "save_weights")
     assert verdict(operations=[op(name, at=NOW - 5, status="failed") for name in names]).state == "progressing"
@@ -219,6 +240,93 @@ def test_a_worker_that_holds_a_turn_is_not_waiting_for_it():
 def test_a_worker_without_work_of_the_run_that_waits_for_a_turn_is_no_wait_of_the_run():
     waiting = fact(turn=CurrentTurn("mine", NOW - 30, None))
     assert verdict(workers=[waiting], operations=finished_ops(5)).state == "progressing"
+
+
+OTHERS = {
+    "expected_seconds": {FORWARD_BACKWARD: 2.0},
+    "expected_from": {FORWARD_BACKWARD: 900},
+    "expected_of_model": {FORWARD_BACKWARD: Learned(90.0, 40, 90.0)},
+}
+
+
+def test_the_first_long_op_of_a_run_is_told_by_what_runs_of_its_model_take():
+    working = fact(outstanding=(held(age_seconds=400),), current=CurrentOp(FORWARD_BACKWARD, RUN, "q1", NOW - 400))
+    assert verdict(workers=[working], ledger=OPEN, **OTHERS).state == "progressing"
+    few = OTHERS | {"expected_of_model": {FORWARD_BACKWARD: Learned(90.0, 19, 90.0)}}
+    assert verdict(workers=[working], ledger=OPEN, **few).state == "stuck"
+
+
+def test_what_is_stuck_says_from_what_its_limit_is_known():
+    working = fact(outstanding=(held(age_seconds=500),), current=CurrentOp(FORWARD_BACKWARD, RUN, "q1", NOW - 500))
+    found = verdict(workers=[working], ledger=OPEN, **OTHERS)
+    assert "expected within 450 s (5 × 90 s, the 95th percentile of 40 records of" in found.evidence[0]
+    assert "of its base model" in found.evidence[0]
+
+
+# --- Requests that are gone -----------------------------------------------------------------------------------
+GONE = Ledger(enqueued=20, popped=15, answered=15, delivered=15, last_enqueued_at=NOW - 20)
+
+
+def gone(age_seconds):
+    """What an API server still lists of requests that a killed worker had popped and had not told of."""
+    return fact("api-0", role="api_server", outstanding=(held(age_seconds=age_seconds, count=5),))
+
+
+def went_on(*ages):
+    return [op(at=NOW - age, started_at=NOW - age - 1, enqueued_at=NOW - age - 2) for age in ages]
+
+
+@pytest.mark.parametrize(
+    ("lost_ago", "ran_ago", "state"),
+    [
+        (50, 18, "progressing"),  # the client has sent others, and the newest has run
+        (70, 18, "progressing"),  # old enough to be overdue, and the run goes on
+        (300, 18, "progressing"),
+        (300, 250, "stuck"),  # nothing has run since
+    ],
+)
+def test_requests_that_newer_ones_have_passed_are_no_queue_and_hold_nobody_up(lost_ago, ran_ago, state):
+    found = verdict(workers=[gone(lost_ago), fact()], ledger=GONE, operations=went_on(ran_ago))
+    assert (found.state, "queued" in found.also) == (state, state == "stuck")
+
+
+def test_a_client_that_went_on_and_is_quiet_now_does_not_wait_for_what_was_lost_long_before():
+    ledger = Ledger(enqueued=20, popped=15, answered=15, delivered=15, last_enqueued_at=NOW - 102)
+    found = verdict(workers=[gone(300), fact()], ledger=ledger, operations=went_on(105, 100), last_activity_at=NOW - 99)
+    assert (found.state, found.also) == ("waiting_for_client", ())
+
+
+# --- Clocks ---------------------------------------------------------------------------------------------------
+def enqueued(ahead, behind, *servers):
+    """Return an op that waited 4 s, stamped by a clock `ahead`, run by one `behind`, by Redis's clock."""
+    servers = [fact(f"api-{n}", role="api_server", clock_offset_seconds=offset) for n, offset in enumerate(servers)]
+    trainer = fact("t", clock_offset_seconds=-behind)
+    recorded = op(
+        at=NOW - 1 - behind, started_at=NOW - 6 - behind, enqueued_at=NOW - 10 + ahead, queue_seconds=0.0, worker="t"
+    )
+    [found] = by_redis_clock(RUN, DONE, [recorded], [], NOW, [*servers, trainer])["operations"]
+    return found.enqueued_at, found.started_at, found.queue_seconds
+
+
+@pytest.mark.parametrize(("ahead", "behind"), [(30.0, 0.0), (0.0, 20.0), (30.0, 20.0), (-45.0, 0.0)])
+def test_the_wait_in_a_queue_is_told_by_one_clock(ahead, behind):
+    assert enqueued(ahead, behind, ahead) == (NOW - 10, NOW - 6, 4.0)
+
+
+def test_of_api_servers_whose_clocks_differ_nobody_says_which_stamped_a_request():
+    assert enqueued(30.0, 0.0, 30.0, 0.0) == (None, NOW - 6, None)
+
+
+def test_a_queue_passes_a_request_by_only_where_clocks_brought_together_say_so():
+    ahead = 40.0
+    server = fact("api-0", role="api_server", outstanding=(held(age_seconds=70 - ahead),), clock_offset_seconds=ahead)
+    trainer = fact("t", current=CurrentOp(FORWARD_BACKWARD, RUN, "q0", NOW - 5))
+    before = op(at=NOW - 35, started_at=NOW - 50, enqueued_at=NOW - 80 + ahead, worker="t")
+    finishes = by_redis_clock(RUN, OPEN, [before], [], NOW - 5, [server, trainer])
+    assert verdict(workers=[server, trainer], **finishes).state == "progressing"
+    later = op(at=NOW - 35, started_at=NOW - 50, enqueued_at=NOW - 65 + ahead, worker="t")
+    finishes = by_redis_clock(RUN, OPEN, [later], [], NOW - 5, [server, trainer])
+    assert verdict(workers=[server, trainer], **finishes).state == "stuck"
 
 
 def test_answers_not_fetched_yet_are_the_clients_turn():

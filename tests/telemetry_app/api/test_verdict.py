@@ -140,5 +140,6 @@ def test_a_run_is_judged_by_rediss_clock_whatever_its_workers_is(api, writer, no
     answers = [api.answer(run_path(RUN, "/verdict")), api.answer(run_path(RUN)), api.answer("/runs")["results"][0]]
     assert [answer["state"] for answer in answers] == ["waiting_for_client"] * 3
     assert answers[0]["since"] == rfc3339(ended)
+    assert answers[0]["clock_offset_seconds"] == offset_seconds
     take_snapshot()
     assert Run.objects.get().state == "waiting_for_client"
