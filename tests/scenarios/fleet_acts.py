@@ -24,10 +24,12 @@ def command(operation: str, run: str = RUN) -> dict[str, Any]:
 class Site:
     """The processes that serve a run: an API server and a trainer, whom clients use."""
 
-    def __init__(self, world: World, *, trainer: str = "trainer-0", server: Process | None = None) -> None:
+    def __init__(
+        self, world: World, *, trainer: str = "trainer-0", server: Process | None = None, **environment: str
+    ) -> None:
         self.world = world
         self.server = server or world.start("api_server", "api-0")
-        self.trainer = world.start("trainer", trainer)
+        self.trainer = world.start("trainer", trainer, **environment)
         self.queue: list[dict[str, Any]] = []
 
     def restart_trainer(self, name: str = "trainer-0") -> None:

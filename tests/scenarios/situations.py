@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from tests.scenarios.fleet_acts import NEIGHBOUR, RUN, Site, command, sampling
@@ -309,6 +310,39 @@ def a_step_that_was_not_finite_and_others_since(world: World) -> None:
     world.advance(6)
     world.act(site.client())
     world.advance(30)
+
+
+@situation("look-alike", "idle", passed=("failing",))
+def ops_that_failed_before_the_client_left(world: World) -> None:
+    site = trained(world)
+    for number in range(3):
+        world.act(site.op(seconds=1, error="ValueError"), after=3 * number)
+    world.advance(30)
+    world.advance(870, judged=False)
+    world.advance(20)
+
+
+@situation("look-alike", "progressing", run_b=("progressing",))
+def a_first_op_as_long_as_those_of_another_run(world: World) -> None:
+    site = Site(world)
+    world.act(site.client(run=NEIGHBOUR, seconds=40, steps=11))
+    world.advance(11 * 92 + 8, judged=False)
+    world.act(site.op(seconds=150))
+    world.advance(100)
+
+
+@situation("look-alike", "waiting_for_gpu", run_b=("stuck", "stuck"))
+def a_neighbour_that_hangs_with_another_gpu_of_the_node(world: World) -> None:
+    own = Site(world, NODE_NAME="node-1", CUDA_VISIBLE_DEVICES="0")
+    other = Site(world, trainer="trainer-b", server=own.server, NODE_NAME="node-1", CUDA_VISIBLE_DEVICES="1")
+    third = Site(world, trainer="trainer-c", server=own.server, NODE_NAME="node-1", CUDA_VISIBLE_DEVICES="0")
+    with other.trainer.recorder.gpu_turn("b", nullcontext()):
+        world.act(other.op(run=NEIGHBOUR, seconds=10**6))
+        world.advance(30)
+        world.act(third.in_turns(run="run-c", seconds=56, workload="c"))
+        world.advance(2)
+        world.act(own.in_turns(run=RUN, seconds=1, workload="a"))
+        world.advance(30)
 
 
 @situation("look-alike", "sampling")

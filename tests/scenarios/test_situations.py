@@ -8,6 +8,7 @@ import pytest
 
 from tests.scenarios import recorded  # noqa: F401  # registers its situations
 from tests.scenarios.fleet_acts import RUN
+from tests.scenarios.labels import words
 from tests.scenarios.situations import SITUATIONS, Situation
 from tests.support.records import START
 from tests.support.world import SNAPSHOT_SECONDS, World, a_world
@@ -46,11 +47,6 @@ def label(world: World, run_id: str, *, allowed: frozenset[str]) -> str:
     is_open = world.codes(run_id)
     passed = world.codes(run_id, open_only=False) - is_open - allowed
     return words(world.states.get(run_id, "not judged"), is_open, passed)
-
-
-def words(state: str, incidents, passed=frozenset()) -> str:
-    """Return a label: the state, and in brackets the incidents that are open, and those that passed."""
-    return f"{state} [{', '.join([*sorted(incidents), *(f'{code} passed' for code in sorted(passed))])}]"
 
 
 def test_there_is_a_situation_for_each_state_and_finding():

@@ -34,7 +34,7 @@ Acting = Generator[float, Any, None]
 class Process:
     """One process of the fleet: its recorder, and whether it lives, is stopped, or can't reach Redis."""
 
-    def __init__(self, world: World, role: str, name: str, node: str | None = None) -> None:
+    def __init__(self, world: World, role: str, name: str, environment: dict[str, str]) -> None:
         config = make_config(
             role, redis_url=world.url, interval_seconds=FLUSH_SECONDS, max_records=50_000, max_bytes=2**26,
             socket_timeout=5.0,
@@ -42,7 +42,7 @@ class Process:
         core = Core(config)
         core.identity = Identity(role)
         core.identity.started_at, core.identity.pid = world.now, next(_pids)
-        core.identity.environment = {"POD_NAME": name} | ({"NODE_NAME": node} if node else {})
+        core.identity.environment = {"POD_NAME": name} | environment
         core.worker = core.fold.worker = core.identity.worker
         core.named_phase = ("starting", world.now)
         core.flusher.start = lambda: None  # the world flushes
@@ -90,9 +90,9 @@ class World:
         self.act(self._passes(), after=2.5)
         self.act(self._snapshots(), after=1.0)
 
-    def start(self, role: str, name: str, node: str | None = None) -> Process:
-        """Start a process; its first flush comes within a second, as the client's does."""
-        process = Process(self, role, name, node)
+    def start(self, role: str, name: str, **environment: str) -> Process:
+        """Start a process with this in its environment; its first flush comes within a second, as the client's does."""
+        process = Process(self, role, name, environment)
         self.processes.append(process)
         self.act(self._flushes(process), after=0.2 + 0.3 * (len(self.processes) % 3))
         return process
