@@ -26,7 +26,7 @@ class Slice:
 
 
 def trace_events(slices: Iterable[Slice]) -> list[dict[str, Any]]:
-    """Return the events of slices, processes and tracks in the order in which they come.
+    """Return the names of processes and tracks in the order in which they come, then the slices by when they began.
 
     Viewers drop slices of one track that overlap without lying within each other; so such a track becomes several.
     """
@@ -34,14 +34,15 @@ def trace_events(slices: Iterable[Slice]) -> list[dict[str, Any]]:
     for one in slices:
         tracks.setdefault((one.process, one.track), []).append(one)
     processes = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in tracks), start=1)}
-    events = [_named("process_name", number, 0, name) for name, number in processes.items()]
+    names = [_named("process_name", number, 0, name) for name, number in processes.items()]
+    events: list[dict[str, Any]] = []
     thread = 0
     for (process, track), found in tracks.items():
         for lane in _lanes(found):
             thread += 1
-            events.append(_named("thread_name", processes[process], thread, track))
+            names.append(_named("thread_name", processes[process], thread, track))
             events += [_complete(one, processes[process], thread) for one in lane]
-    return events
+    return names + sorted(events, key=lambda event: (event["ts"], -event["dur"]))
 
 
 def _lanes(slices: Iterable[Slice]) -> list[list[Slice]]:

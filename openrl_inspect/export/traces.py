@@ -27,17 +27,11 @@ async def write_trace(site: Site, run_id: str, span: dict[str, Any], opener: Ope
     operations, turns = await asyncio.gather(
         _records(site, run_path(run_id, "/operations"), span), _records(site, run_path(run_id, "/turns"), span)
     )
-    neighbours = _neighbours(turns, run_id)
-    others = await asyncio.gather(*(_turns_of(site, neighbour, span) for neighbour in neighbours))
+    others, told = await _neighbours_turns(site, run_id, turns, span)
     slices = [
         *_operations(run_id, operations),
-        *(one for turn in turns for one in _turn(run_id, turn)),
-        *(
-            one
-            for neighbour, found in zip(neighbours, others, strict=True)
-            for turn in found
-            for one in _turn(neighbour, turn, is_neighbour=True)
-        ),
+        *(one for turn in turns for one in _turn(f"GPU turns of {run_id}", turn)),
+        *(one for process, turn in others for one in _turn(process, turn)),
     ]
     if not slices:
         raise InspectError(f"Nothing of {run_id} ended between {span['since']} and {span['until'] or 'now'}.")
@@ -46,21 +40,62 @@ async def write_trace(site: Site, run_id: str, span: dict[str, Any], opener: Ope
         output.write(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, ensure_ascii=False).encode())
         output.flush()
     cut = ", the newest" if max(len(operations), len(turns)) >= MOST_RECORDS else ""
-    return f"{len(operations):,} ops and {len(turns):,} turns{cut}, turns of neighbours: {len(neighbours)}"
+    return f"{len(operations):,} ops and {len(turns):,} turns{cut}, {told}"
 
 
 async def _records(site: Site, path: str, span: dict[str, Any]) -> list[Answer]:
     return [record async for page in site.pages(path, limit=MOST_RECORDS, **span) for record in results_of(page)]
 
 
-async def _turns_of(site: Site, run_id: str, span: dict[str, Any]) -> list[Answer]:
+# --- Neighbours -----------------------------------------------------------------------------------------------
+async def _neighbours_turns(
+    site: Site, run_id: str, turns: list[Answer], span: dict[str, Any]
+) -> tuple[list[tuple[str, Answer]], str]:
+    """Return the turns of others on the run's devices, each with the process it is drawn in, and what they are."""
     try:
-        return await _records(site, run_path(run_id, "/turns"), span)
-    except NotFoundError:  # removed meanwhile
-        return []
+        every = await _records(site, "/turns", span)
+    except NotFoundError:
+        return await _turns_of_holders(site, run_id, turns, span)
+    nodes = {turn.get("node") for turn in turns}
+    others = [turn for turn in every if run_id not in (turn.get("run_ids") or ())]
+    found = [turn for turn in others if _shares_a_device(turn, nodes)]
+    cut = ", of the newest of all" if len(every) >= MOST_RECORDS else ""
+    return [(_process_of(turn), turn) for turn in found], f"{len(found):,} turns of neighbours{cut}"
 
 
-def _neighbours(turns: Iterable[Answer], run_id: str) -> list[str]:
+async def _turns_of_holders(
+    site: Site, run_id: str, turns: list[Answer], span: dict[str, Any]
+) -> tuple[list[tuple[str, Answer]], str]:
+    """Do the same at a site that does not list the turns of all: of the runs that this one waited for."""
+
+    async def turns_of(neighbour: str) -> list[Answer]:
+        try:
+            return await _records(site, run_path(neighbour, "/turns"), span)
+        except NotFoundError:  # removed meanwhile
+            return []
+
+    neighbours = _holders(turns, run_id)
+    others = await asyncio.gather(*map(turns_of, neighbours))
+    found = [
+        (f"GPU turns of neighbour {neighbour}", turn)
+        for neighbour, theirs in zip(neighbours, others, strict=True)
+        for turn in theirs
+    ]
+    told = f"{len(found):,} turns of the {len(neighbours)} runs it waited for longest"
+    return found, f"{told} (the site is older and does not list turns in which no op of a run ran)"
+
+
+def _shares_a_device(turn: Answer, nodes: set[Any]) -> bool:
+    """Return whether a turn is on one of these nodes; turns that name none may be, and so may all of a run without."""
+    return not nodes or None in nodes or turn.get("node") in (None, *nodes)
+
+
+def _process_of(turn: Answer) -> str:
+    runs = turn.get("run_ids") or []
+    return f"GPU turns of neighbour {runs[0] if len(runs) == 1 else turn.get('workload')}"
+
+
+def _holders(turns: Iterable[Answer], run_id: str) -> list[str]:
     """Return the runs whose turns this run waited for, the longest waits first."""
     waited: dict[str, float] = {}
     for turn in turns:
@@ -71,6 +106,7 @@ def _neighbours(turns: Iterable[Answer], run_id: str) -> list[str]:
     return sorted(waited, key=lambda neighbour: (-waited[neighbour], neighbour))[:MOST_NEIGHBOURS]
 
 
+# --- Slices ---------------------------------------------------------------------------------------------------
 def _operations(run_id: str, records: Iterable[Answer]) -> Iterable[Slice]:
     for record in records:
         enqueued, started, ended = (unix_seconds(record.get(name)) for name in ("enqueued_at", "started_at", "at"))
@@ -87,8 +123,7 @@ def _operations(run_id: str, records: Iterable[Answer]) -> Iterable[Slice]:
             yield Slice(process, str(record.get("worker") or "ops"), shown, started, ended, "op", told)
 
 
-def _turn(run_id: str, turn: Answer, *, is_neighbour: bool = False) -> Iterable[Slice]:
-    process = f"GPU turns of {'neighbour ' if is_neighbour else ''}{run_id}"
+def _turn(process: str, turn: Answer) -> Iterable[Slice]:
     workload = str(turn.get("workload"))
     asked, started, ended = (unix_seconds(turn.get(name)) for name in ("requested_at", "started_at", "ended_at"))
     if started is None or ended is None:
@@ -103,5 +138,5 @@ def _turn(run_id: str, turn: Answer, *, is_neighbour: bool = False) -> Iterable[
     for op in turn.get("operations") or ():
         begun, over = unix_seconds(op.get("started_at")), unix_seconds(op.get("ended_at"))
         if begun is not None and over is not None:
-            inside = {name: op.get(name) for name in ("count", "status", "request_id")}
+            inside = {name: op[name] for name in ("run_id", "count", "status", "request_id") if name in op}
             yield Slice(process, f"{workload}: ops in turns", str(op.get("operation")), begun, over, "op", inside)

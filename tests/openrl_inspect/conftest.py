@@ -75,16 +75,20 @@ def write_records(writer: RecordWriter, now: float) -> None:
 
 
 def turns(now: float) -> list[wire.TurnRecord]:
-    """Return a turn of the neighbour, and one of the healthy run that waited for it."""
+    """Return a turn of the neighbour, one of the healthy run that waited for it, and two of no run."""
 
     def inside(run_id: str, start: float, end: float) -> wire.TurnOp:
         return wire.TurnOp(name="forward_backward", start=start, end=end, run_id=run_id, status="succeeded")
 
+    synced = (wire.TurnOp(name="weight_sync", start=now - 74, end=now - 71),)
     return [
+        turn(at=now - 70, workload="sampler", started_at=now - 75, ops=synced),
+        turn(at=now - 70, workload="elsewhere", node="n-2", started_at=now - 75, ops=synced),
         turn(at=now - 60, workload="next", started_at=now - 70, ops=(inside(NEIGHBOUR, now - 69, now - 61),)),
         turn(
             at=now - 50,
             workload="mine",
+            node="n-1",
             requested_at=now - 68,
             started_at=now - 60,
             ops=(inside(HEALTHY, now - 59, now - 51),),
