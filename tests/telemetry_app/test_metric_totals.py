@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from telemetry_app import metric_totals, run_snapshot
 from telemetry_app.metric_growth import COLUMNS, MOST_OF_ONE_RECORD, OTHER, Growth, Kind
-from telemetry_app.models import MetricTotal, Operation, Run
+from telemetry_app.models import ListCursor, MetricTotal, Operation, Run, StepTime
 from telemetry_app.retention import apply_retention
 from tests.support.records import RUN, START, op, sample_failure, sample_group, step_of_ops, turn, worker
 from tests.support.scraping import scraped
@@ -74,24 +74,28 @@ def test_turns_are_counted_by_workload_with_wait_and_hold(writer):
     assert metrics.of("openrl_gpu_wait_seconds_total", "workload") == {"workload-1": 5.0}
 
 
+def put_step(writer, step, at):
+    writer.operations(
+        op(at=at + 4, step=step, started_at=at, elapsed_seconds=4.0, enqueued_at=at),
+        op(OPTIM_STEP, at=at + 5, step=step, started_at=at + 4, elapsed_seconds=1.0),
+    )
+
+
 def test_a_step_is_counted_once_with_its_parts_though_it_is_split_again(writer):
     for step in range(3):
-        at = START + 10 * step
-        writer.operations(
-            op(at=at + 4, step=step, started_at=at, elapsed_seconds=4.0, enqueued_at=at),
-            op(OPTIM_STEP, at=at + 5, step=step, started_at=at + 4, elapsed_seconds=1.0),
-        )
+        put_step(writer, step, START + 10 * step)
     snapshot(after_seconds=40)
     assert scraped().value("openrl_step_seconds_count") == 0  # their workers may have more to tell
-    for after in (90, 100, 130):
-        snapshot(after_seconds=after)
-        writer.operations(op("save_state", at=START + after, step=2, elapsed_seconds=0.1))
+    snapshot(after_seconds=90)
+    put_step(writer, 3, START + 60)
+    snapshot(after_seconds=130)
+    assert StepTime.objects.filter(kept_at=_at(130)).count() == 4
     metrics = scraped()
-    assert metrics.value("openrl_step_seconds_count") == 3
-    assert metrics.value("openrl_step_seconds_sum") == pytest.approx(25.0)
+    assert metrics.value("openrl_step_seconds_count") == 4
+    assert metrics.value("openrl_step_seconds_sum") == pytest.approx(65.0)
     parts = metrics.of("openrl_step_part_seconds_total", "part")
-    assert parts["training"] == pytest.approx(15.0)
-    assert sum(parts.values()) == pytest.approx(25.0)
+    assert parts["training"] == pytest.approx(20.0)
+    assert sum(parts.values()) == pytest.approx(65.0)
 
 
 def test_losses_are_counted_when_they_are_noticed(writer):
@@ -107,6 +111,7 @@ def test_losses_are_counted_when_they_are_noticed(writer):
     assert metrics.value("openrl_records_malformed_total") == 1
     assert metrics.value("openrl_records_missing_total") == 3
     assert metrics.value("openrl_records_conflicting_total") == 1
+    assert count() == 1
 
 
 def test_what_workers_dropped_is_counted_as_it_grows(writer):
@@ -127,14 +132,20 @@ def test_what_workers_dropped_is_counted_as_it_grows(writer):
 
 
 # --- Each record once -----------------------------------------------------------------------------------------
-def test_records_that_come_again_count_once(writer):
-    records = step_of_ops(0, at=START)
-    writer.operations(*records)
+def test_records_that_are_read_again_count_once(writer):
+    writer.operations(*step_of_ops(0, at=START))
+    writer.samples(sample_group(at=START, count=7))
+    writer.turns(turn(at=START))
     snapshot()
-    writer.client.flushdb()
-    writer.operations(*records, op(at=START + 5, step=1))
+    ListCursor.objects.all().delete()
+    writer.operations(op(at=START + 5, step=1))
+    writer.samples(sample_group(at=START + 5, count=5))
+    writer.turns(turn(at=START + 5))
     snapshot(after_seconds=20)
+    metrics = scraped()
     assert (count(), count(OPTIM_STEP)) == (2, 1)
+    assert metrics.value("openrl_sample_answers_total", status="answered") == 12
+    assert metrics.of("openrl_gpu_turns_total", "workload") == {"workload-1": 2}
 
 
 def test_a_snapshot_that_fails_counts_nothing_and_the_next_one_all(writer, monkeypatch):
