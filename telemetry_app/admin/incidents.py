@@ -15,7 +15,8 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
-from telemetry_app.admin.read_only import ReadOnlyAdmin
+from telemetry_app.admin.incident_page import incident_page
+from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.inspection.incidents import IncidentFilter, list_incidents
 from telemetry_app.models import Incident, IncidentCode, VerdictPass
 from telemetry_app.templatetags.telemetry import ago, badge, duration, short
@@ -58,8 +59,8 @@ class OpenFilter(admin.SimpleListFilter):
 
 
 @admin.register(Incident)
-class IncidentAdmin(ReadOnlyAdmin):
-    """Incidents, newest first."""
+class IncidentAdmin(PageAdmin):
+    """Incidents, newest first, and the page of one."""
 
     list_display = ("shown_code", "shown_run", "shown_cause", "shown_since", "shown_length", "shown_end")
     list_filter = (OpenFilter, "code", ("started_at", RangeDateTimeFilter))
@@ -69,6 +70,11 @@ class IncidentAdmin(ReadOnlyAdmin):
     search_fields = ("run__run_id",)
     search_help_text = "Any part of a run's id"
     ordering = ("-started_at", "-id")
+    page_template = "telemetry_app/incident.html"
+
+    def page_context(self, key: str) -> dict[str, Any]:
+        """Return what the page shows."""
+        return incident_page(key)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """A run's page links to its own, besides the filters."""

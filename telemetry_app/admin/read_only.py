@@ -86,8 +86,8 @@ class PageAdmin(ReadOnlyAdmin):
         key = unquote(object_id)
         context = {
             **self.admin_site.each_context(request),
-            **self.page_context(key),
             "title": key,
+            **self.page_context(key),
             "opts": self.opts,
             "media": self.media,
             "list_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
