@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from datetime import datetime, timedelta
 from typing import Any
 
 from benchmarks.site import running_site
@@ -36,7 +37,7 @@ def main() -> None:
     with running_site():
         columns = []
         for rows in (options.rows // 100, options.rows):
-            _fill(rows, options.runs)
+            fill(rows, options.runs)
             columns.append({path: _median_ms(path, options.calls) for path in PATHS})
     small, large = columns
     print(f"\n### Answers from {options.rows:,} op rows of {options.runs:,} runs\n")
@@ -45,7 +46,7 @@ def main() -> None:
         print(f"| `{path}` | {small[path]:.1f} | {large[path]:.1f} | {large[path] / small[path]:.2f} |")
 
 
-def _fill(rows: int, runs: int) -> None:
+def fill(rows: int, runs: int) -> None:
     """Make rows op records of so many runs over a week that ended now, a hundredth of them failed."""
     from django.db import connection, transaction
     from django.utils import timezone
@@ -54,12 +55,13 @@ def _fill(rows: int, runs: int) -> None:
 
     now = timezone.now()
     with transaction.atomic():
-        days = {(now - timezone.timedelta(days=day)).date() for day in range(DAYS + 1)}
+        days = {(now - timedelta(days=day)).date() for day in range(DAYS + 1)}
         partitions.ensure_days(models.Operation, days)
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         cursor.execute("TRUNCATE telemetry_app_operation, telemetry_app_run, telemetry_app_stepaggregate")
-        for statement in (_RUNS, _OPERATIONS, _STEPS):
+        models.Run.objects.bulk_create(_run(number, rows // runs, now) for number in range(runs))
+        for statement in (_OPERATIONS, _STEPS):
             cursor.execute(statement, {"rows": rows, "runs": runs, "each": rows // runs, "now": now, "days": DAYS})
     connection.set_autocommit(True)
     with connection.cursor() as cursor:
@@ -67,15 +69,17 @@ def _fill(rows: int, runs: int) -> None:
         cursor.execute("RESET statement_timeout")
 
 
-_RUNS = """
-INSERT INTO telemetry_app_run (run_id, first_seen_at, last_activity_at, state, state_reason, steps_completed, enqueued,
-  popped, answered, delivered, failed, recorded, ledger_seen, operations_count, failures_count, samples_answered,
-  samples_failed, sample_records_count, malformed_count, missing_records, conflicts_count, snapshot_lag_records, pinned,
-  last_snapshot_at)
-SELECT 'run-' || lpad(n::text, 5, '0'), %(now)s, %(now)s - n * interval '1 s', 'idle', '', %(each)s / 5, %(each)s,
-  %(each)s, %(each)s, %(each)s, 0, %(each)s, '{}', %(each)s, %(each)s / 100, 0, 0, 0, 0, 0, 0, 0, false, %(now)s
-FROM generate_series(0, %(runs)s - 1) n
-"""
+def _run(number: int, each: int, now: datetime) -> Any:
+    from telemetry_app.models import Run
+
+    at = now - timedelta(seconds=number)
+    return Run(
+        run_id=f"run-{number:05}", first_seen_at=now, last_activity_at=at, state="idle", steps_completed=each // 5,
+        enqueued=each, popped=each, answered=each, delivered=each, recorded=each, operations_count=each,
+        failures_count=each // 100, last_snapshot_at=now,
+    )  # fmt: skip
+
+
 _OPERATIONS = """
 INSERT INTO telemetry_app_operation (run_id, record_id, worker, role, operation, request_id, status, error_type,
   error_category, queue_seconds, started_at, at, elapsed_seconds, step, metrics, nonfinite, batch, trace_id, span_id)
@@ -89,16 +93,16 @@ FROM generate_series(0, %(rows)s - 1) n,
 """
 _STEPS = """
 INSERT INTO telemetry_app_stepaggregate (run_id, step, operation, count, failures, cancelled, seconds, queue_seconds,
-  metrics, nonfinite, started_at, finished_at)
+  metrics, nonfinite, batches, started_at, finished_at)
 SELECT run_id, step, operation, count(*), count(*) FILTER (WHERE status = 'failed'), 0, count(*), count(*) / 2.0,
-  '{"loss:mean": [4, 1.25, 1.25, 1.25, 1.25, 1796000000]}', '{}', min(started_at), max(at)
+  '{"loss:mean": [4, 1.25, 1.25, 1.25, 1.25, 1796000000]}', '{}', '[]', min(started_at), max(at)
 FROM telemetry_app_operation GROUP BY run_id, step, operation
 """
 
 
 def _median_ms(path: str, calls: int) -> float:
     """Return the median milliseconds of a GET, signed in, within one process."""
-    client = _client()
+    client = signed_in_client()
     client.get(path)
     seconds = []
     for _ in range(calls):
@@ -109,7 +113,8 @@ def _median_ms(path: str, calls: int) -> float:
     return statistics.median(seconds) * 1e3
 
 
-def _client() -> Any:
+def signed_in_client() -> Any:
+    """Return a client of the site that is signed in as one who may see all."""
     from django.conf import settings
     from django.contrib.auth import get_user_model
     from django.test import Client

@@ -30,7 +30,7 @@ def main() -> None:
 
         walls, cpus = [], []
         for _ in range(options.rounds):
-            _fill(options.runs)
+            fill_redis(options.runs)
             began, cpu = time.perf_counter(), _cpu_seconds()
             summary = take_verdicts()
             walls.append(time.perf_counter() - began)
@@ -47,7 +47,8 @@ def _cpu_seconds() -> float:
     return times.user + times.system
 
 
-def _fill(runs: int) -> None:
+def fill_redis(runs: int) -> None:
+    """Make so many active runs in an empty Redis, with their workers and 20 API servers."""
     from django_redis import get_redis_connection
 
     from workers_client import wire

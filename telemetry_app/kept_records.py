@@ -15,20 +15,21 @@ from workers_client.exceptions import MalformedRecordError
 from workers_client.wire_worker import WorkerRecord, parse_worker
 
 OPERATIONS = 10_000  # the whole lists of five runs, about 20 MB
+NEWEST_OPERATIONS = 20_000  # the newest 64 of 300 active runs, which each look at all of them reads; about 40 MB
 WORKERS = 1_000
 LARGEST_BYTES = 4_096  # of a larger record nothing is kept: what strangers write must not fill the memory
 
 
-def parser_of(run_id: str, elements: Any, *, are_kept: bool) -> Callable[[bytes], wire.OpRecord]:
-    """Return what parses the elements of a run's list; where `are_kept`, it keeps the records. Nobody changes those.
+def parser_of(run_id: str, elements: Any, *, is_whole: bool) -> Callable[[bytes], wire.OpRecord]:
+    """Return what parses the elements of a run's list, and keeps the records. Nobody changes those.
 
-    A few records each of many runs would drive out all others. What is returned raises as `wire.parse_operation` does.
+    The newest few of many runs (not `is_whole`) are kept apart: they would drive out the whole lists of those that are
+    looked at. What is returned raises as `wire.parse_operation` does.
     """
-    if not are_kept or not isinstance(elements, list):
-        return partial(_parsed_operation, run_id)
+    kept = _kept_operation if is_whole else _kept_newest
     # Without a question for each: several times faster.
-    is_small = max(map(len, elements), default=0) <= LARGEST_BYTES
-    return partial(_kept_operation if is_small else operation_of, run_id)
+    is_small = isinstance(elements, list) and max(map(len, elements), default=0) <= LARGEST_BYTES
+    return partial(kept, run_id) if is_small else partial(_small_kept, kept, run_id)
 
 
 def operation_of(run_id: str, raw: bytes) -> wire.OpRecord:
@@ -37,7 +38,11 @@ def operation_of(run_id: str, raw: bytes) -> wire.OpRecord:
     Raises:
         MalformedRecordError: see `wire.parse_operation`.
     """
-    return (_kept_operation if len(raw) <= LARGEST_BYTES else _parsed_operation)(run_id, raw)
+    return _small_kept(_kept_operation, run_id, raw)
+
+
+def _small_kept(kept: Callable[[str, bytes], wire.OpRecord], run_id: str, raw: bytes) -> wire.OpRecord:
+    return (kept if len(raw) <= LARGEST_BYTES else _parsed_operation)(run_id, raw)
 
 
 def _parsed_operation(run_id: str, raw: bytes) -> wire.OpRecord:
@@ -55,9 +60,14 @@ def worker_of(worker: str, raw: Any) -> WorkerRecord:
     return (_kept_worker if len(raw) <= LARGEST_BYTES else _parsed_worker)(worker, raw)
 
 
+def _parsed_operation(run_id: str, raw: bytes) -> wire.OpRecord:
+    return wire.parse_operation(raw, run_id=run_id)
+
+
 def _parsed_worker(worker: str, raw: bytes) -> WorkerRecord:
     return parse_worker(raw, worker=worker)
 
 
 _kept_operation = lru_cache(OPERATIONS)(_parsed_operation)
+_kept_newest = lru_cache(NEWEST_OPERATIONS)(_parsed_operation)
 _kept_worker = lru_cache(WORKERS)(_parsed_worker)

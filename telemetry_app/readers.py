@@ -131,8 +131,7 @@ def read_runs(
             run_id,
             replies[index * size : (index + 1) * size],
             _unix_time(redis_time),
-            # A few of the records of many runs would drive out those of the runs that are looked at.
-            are_kept=newest == wire.LIST_LIMIT,
+            is_whole=newest == wire.LIST_LIMIT,
         )
         for index, run_id in enumerate(run_ids)
     }
@@ -304,9 +303,9 @@ def _unix_time(reply: Sequence[int]) -> float:
     return reply[0] + reply[1] / 1e6
 
 
-def _live_run(run_id: str, replies: Sequence[Any], now: float, *, are_kept: bool) -> LiveRun:
+def _live_run(run_id: str, replies: Sequence[Any], now: float, *, is_whole: bool) -> LiveRun:
     score, ledger, operations, samples, steps, step_times, queue_depth, operations_length, samples_length = replies
-    parse_operation = kept_records.parser_of(run_id, operations, are_kept=are_kept)
+    parse_operation = kept_records.parser_of(run_id, operations, is_whole=is_whole)
     return LiveRun(
         run_id=run_id,
         last_activity_at=None if is_ahead(_instant(score) or 0.0, now) else _instant(score),  # of a wrong clock
