@@ -60,10 +60,6 @@ def worker_of(worker: str, raw: Any) -> WorkerRecord:
     return (_kept_worker if len(raw) <= LARGEST_BYTES else _parsed_worker)(worker, raw)
 
 
-def _parsed_operation(run_id: str, raw: bytes) -> wire.OpRecord:
-    return wire.parse_operation(raw, run_id=run_id)
-
-
 def _parsed_worker(worker: str, raw: bytes) -> WorkerRecord:
     return parse_worker(raw, worker=worker)
 

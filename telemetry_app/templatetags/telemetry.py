@@ -28,7 +28,7 @@ _TONES = {
     RunState.IDLE.value: "calm", RunState.FINISHED.value: "calm",
     Health.ALIVE.value: "good", Health.LATE.value: "wait", Health.LOST.value: "bad", Health.EXITED.value: "calm",
     "unknown": "wait", "in doubt": "wait", "refused": "bad", "queued": "wait", "sending": "wait", "sent": "good",
-    "delivered": "good", "enabled": "good", "muted": "wait",
+    "delivered": "good", "enabled": "good", "muted": "wait", "open": "wait",
     "failed": "bad", "succeeded": "good", "cancelled": "calm", "started": "good", "recovered": "good",
 } | {code.value: "bad" for code in Code}  # fmt: skip
 NOTHING = SafeString('<span class="t-muted">–</span>')  # no value, which is not 0
