@@ -89,6 +89,12 @@ class Run(models.Model):
             models.Index(
                 fields=["missing_records"], name="run_with_missing", condition=models.Q(missing_records__gt=0)
             ),
+            # the runs with requests that are not answered
+            models.Index(
+                fields=["-last_activity_at", "run_id"],
+                name="run_with_open_requests",
+                condition=models.Q(enqueued__gt=models.F("answered")),
+            ),
             # what retention must keep whole
             models.Index(fields=["run_id"], name="run_pinned", condition=models.Q(pinned=True)),
         ]

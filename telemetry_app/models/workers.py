@@ -41,6 +41,12 @@ class Worker(models.Model):
             models.Index(fields=["-last_heartbeat_at", "worker"], name="worker_by_heartbeat"),
             # the workers of one role, and which roles there are
             models.Index(fields=["role", "-last_heartbeat_at"], name="worker_by_role"),
+            # those that held requests when they were heard last: few of all there ever were
+            models.Index(
+                fields=["-last_heartbeat_at", "worker"],
+                name="worker_holding_requests",
+                condition=~models.Q(record__outstanding=[]),
+            ),
             # the workers of one run
             GinIndex(fields=["runs"], name="worker_by_run"),
         ]
