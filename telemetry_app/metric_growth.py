@@ -5,8 +5,9 @@ Totals are sums over all runs, by op or by workload, so that there are few of th
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from telemetry_app.step_clock import PARTS
@@ -70,22 +71,17 @@ class Growth:
 
     def add_operations(self, records: Iterable[wire.OpRecord]) -> None:
         """Count op records; those of one batch count the whole batch's time each."""
-        rows: dict[str, Row] = {}
-        count = 0
-        for record in records:  # thousands in one snapshot
-            row = rows.get(record.operation)
-            if row is None:
-                row = rows[record.operation] = self.row(Kind.OPERATION, record.operation)
-            count += 1
-            row[record.status] += 1
-            if record.queue_seconds:
-                row["queue_seconds"] += _amount(record.queue_seconds)
-            if record.tokens:
-                row["tokens"] += _amount(record.tokens)
-            if record.elapsed_seconds is not None:
-                _add_seconds(row, record.elapsed_seconds)
-        if count:
-            self.row(Kind.RECORDS)["operations"] += count
+        by_operation: dict[str, list[wire.OpRecord]] = {}
+        for record in records:  # thousands in one snapshot: what follows is done for all of an op at once
+            by_operation.setdefault(record.operation, []).append(record)
+        for operation, found in by_operation.items():
+            row = self.row(Kind.OPERATION, operation)
+            for status, count in Counter([record.status for record in found]).items():
+                row[status] += count
+            row["queue_seconds"] += _amounts([record.queue_seconds for record in found if record.queue_seconds])
+            row["tokens"] += _amounts([record.tokens for record in found if record.tokens])
+            _add_seconds(row, [record.elapsed_seconds for record in found if record.elapsed_seconds is not None])
+            self.row(Kind.RECORDS)["operations"] += len(found)
 
     def add_samples(self, records: Iterable[wire.SampleRecord]) -> None:
         """Count sampling records: each failed answer is one, a group is as many as it says."""
@@ -112,7 +108,7 @@ class Growth:
     def add_step(self, wall_seconds: float, parts: Mapping[str, float]) -> None:
         """Count a completed step, with the seconds of each of its parts."""
         row = self.row(Kind.STEPS)
-        _add_seconds(row, wall_seconds)
+        _add_seconds(row, [wall_seconds])
         for part, seconds in parts.items():
             row[part] += _amount(seconds)
 
@@ -133,9 +129,21 @@ class Growth:
                     row[reason if reason in DROP_REASONS else OTHER] += more
 
 
-def _add_seconds(row: Row, seconds: float) -> None:
-    row["seconds"] += _amount(seconds)
-    row[BUCKET_COLUMNS[bisect_left(SECONDS_BUCKETS, seconds)]] += 1
+def _add_seconds(row: Row, seconds: Sequence[float]) -> None:
+    row["seconds"] += _amounts(seconds)
+    ordered = sorted(seconds)
+    below = 0
+    for column, end in zip(BUCKET_COLUMNS, (*SECONDS_BUCKETS, float("inf")), strict=True):
+        within = bisect_right(ordered, end)
+        row[column] += within - below
+        below = within
+
+
+def _amounts(values: Sequence[float]) -> float:
+    """Return what records add together; none of the values is below 0."""
+    if max(values, default=0.0) < MOST_OF_ONE_RECORD:
+        return sum(values)
+    return sum(map(_amount, values))
 
 
 def _amount(value: object) -> float:

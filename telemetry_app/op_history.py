@@ -8,31 +8,33 @@ all counts of an op are halved when they pass a thousand.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from telemetry_app.expectations import EXPECTATION_RECORDS
 from telemetry_app.run_facts import Learned
 from workers_client import wire
 
 GROWTH = 1.1  # of one bucket to the next
-LEAST_SECONDS = 1e-3  # what is shorter counts as that
+LEAST_SECONDS, MOST_SECONDS = 1e-3, 1e9  # what is shorter or longer counts as that
 MOST_COUNT = 1_000  # of one op
 OPERATIONS_LIMIT = 64  # names of ops remembered of one run
 ANY_SIZE = ""
 _SUCCEEDED = wire.Status.SUCCEEDED.value
 
 History = dict[str, dict[str, dict[str, int]]]
+Size = tuple[str, int] | None  # unit, and how many binary digits the number of them has; None of unknown size
 
 
 def grown(history: History, records: Iterable[wire.OpRecord | wire.SampleRecord]) -> History:
     """Return the history with these records in it, each of which must be new; failed and cancelled ops do not count."""
     found = {name: {size: dict(counts) for size, counts in sizes.items()} for name, sizes in history.items()}
-    for operation, size, seconds in _taken(records):
+    for (operation, size), seconds in _taken(records).items():
         if operation not in found and len(found) >= OPERATIONS_LIMIT:
             continue
-        counts = found.setdefault(operation, {}).setdefault(size, {})
-        bucket = str(_bucket(seconds))
-        counts[bucket] = counts.get(bucket, 0) + 1
+        counts = found.setdefault(operation, {}).setdefault(_size_name(size), {})
+        for bucket, count in _bucket_counts(seconds):
+            counts[str(bucket)] = counts.get(str(bucket), 0) + count
     return {name: _bounded(sizes) for name, sizes in found.items()}
 
 
@@ -54,21 +56,37 @@ def learned_of(history: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[s
     return learned
 
 
-def _taken(records: Iterable[wire.OpRecord | wire.SampleRecord]) -> Iterator[tuple[str, str, float]]:
+def _taken(records: Iterable[wire.OpRecord | wire.SampleRecord]) -> dict[tuple[str, Size], list[float]]:
+    """Return the seconds that ops took, by name and size: thousands in one snapshot."""
+    taken: dict[tuple[str, Size], list[float]] = {}
     for record in records:
         if isinstance(record, wire.SampleGroup) and record.seconds_max is not None:
-            yield wire.SAMPLE, ANY_SIZE, record.seconds_max
+            taken.setdefault((wire.SAMPLE, None), []).append(record.seconds_max)
         elif isinstance(record, wire.OpRecord) and record.status == _SUCCEEDED and record.elapsed_seconds is not None:
-            yield record.operation, _size(record), record.elapsed_seconds
+            tokens, datums = record.tokens, record.datums
+            size = ("tokens", tokens.bit_length()) if tokens else ("datums", datums.bit_length()) if datums else None
+            taken.setdefault((record.operation, size), []).append(record.elapsed_seconds)
+    return taken
 
 
-def _size(record: wire.OpRecord) -> str:
-    amount, unit = (record.tokens, "tokens") if record.tokens else (record.datums, "datums")
-    return f"{unit}:{int(math.log2(amount))}" if amount else ANY_SIZE
+def _size_name(size: Size) -> str:
+    """Return the whole part of a size's logarithm to the base of two, with its unit."""
+    return f"{size[0]}:{size[1] - 1}" if size else ANY_SIZE
+
+
+def _bucket_counts(seconds: Sequence[float]) -> Iterator[tuple[int, int]]:
+    """Return how many fall into each bucket: one logarithm a bucket, not one a record."""
+    ordered = sorted(seconds)
+    start = 0
+    while start < len(ordered):
+        bucket = _bucket(ordered[start])
+        end = max(start + 1, bisect_left(ordered, GROWTH ** (bucket + 1), start))
+        yield bucket, end - start
+        start = end
 
 
 def _bucket(seconds: float) -> int:
-    return math.floor(math.log(max(seconds, LEAST_SECONDS)) / math.log(GROWTH))
+    return math.floor(math.log(min(max(seconds, LEAST_SECONDS), MOST_SECONDS)) / math.log(GROWTH))
 
 
 def _bounded(sizes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -251,18 +251,21 @@ def _read_whole_list(key: str, parse: Callable[[bytes], R]) -> Checked[R]:
     [elements] = _pipeline([("LRANGE", key, -wire.LIST_LIMIT, -1)])
     if not isinstance(elements, list):
         return Checked(malformed_count=1, malformed_tail_count=1)  # a key of another Redis type
+    try:
+        return Checked(_first_told(list(map(parse, elements))), length=len(elements))
+    except MalformedRecordError:
+        pass
     result: Checked[R] = Checked(length=len(elements))
-    found: dict[str, R] = {}
+    usable: list[R] = []
     for element in elements:
         try:
-            record = parse(element)
+            usable.append(parse(element))
         except MalformedRecordError:
             result.malformed_count += 1
             result.malformed_tail_count += 1
-            continue
-        result.malformed_tail_count = 0
-        found.setdefault(record.identity, record)  # the first stays
-    result.records = list(found.values())
+        else:
+            result.malformed_tail_count = 0
+    result.records = _first_told(usable)
     return result
 
 

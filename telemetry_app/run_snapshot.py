@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import models, transaction
@@ -26,6 +27,7 @@ from telemetry_app.step_time_rows import keep_step_times, parts_of
 from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
 
+DAY_SECONDS = 86_400
 MOST = 2**63 - 1  # PostgreSQL's bigint: a total that others' numbers drive beyond stops there
 
 
@@ -54,10 +56,8 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         )
         # Before the lists: what the ledger counts of records is then in them, or was.
         ledger = readers.read_ledger(run.run_id)
-        operations = take_list(
-            wire.operations_key(run.run_id), lambda raw: wire.parse_operation(raw, run_id=run.run_id), now
-        )
-        samples = take_list(wire.samples_key(run.run_id), lambda raw: wire.parse_sample(raw, run_id=run.run_id), now)
+        operations = take_list(wire.operations_key(run.run_id), partial(wire.parse_operation, run_id=run.run_id), now)
+        samples = take_list(wire.samples_key(run.run_id), partial(wire.parse_sample, run_id=run.run_id), now)
         # All before any row: who has written rows and then waits to make a partition blocks who makes one now.
         _ensure_partitions(rows.OPERATIONS, operations)
         _ensure_partitions(rows.SAMPLES, samples)
@@ -105,7 +105,7 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
     with transaction.atomic():
         if not locks.take_until_commit(locks.turns_lock(workload)):
             return None
-        taken = take_list(wire.turns_key(workload), lambda raw: wire.parse_turn(raw, workload=workload), now)
+        taken = take_list(wire.turns_key(workload), partial(wire.parse_turn, workload=workload), now)
         _ensure_partitions(rows.TURNS, taken)
         inserted = _insert(rows.TURNS, workload, taken, [(record, rows.turn_row(record)) for record in taken.records])
         growth = Growth()
@@ -204,7 +204,8 @@ def _known_of_wrong_clocks(table: bulk.Table, owner: str, identities: Sequence[s
 
 
 def _ensure_partitions(table: bulk.Table, taken: Taken[Any]) -> None:
-    partitions.ensure_days(table.model, {from_unix(record.at).date() for record in taken.records})
+    days = {int(record.at // DAY_SECONDS) for record in taken.records}
+    partitions.ensure_days(table.model, {from_unix(day * DAY_SECONDS).date() for day in days})
 
 
 # --- Totals ---------------------------------------------------------------------------------------------------

@@ -36,6 +36,9 @@ def by_receipt_time(records: Sequence[R], received_at: float) -> tuple[list[R], 
 
     Durations stay, instants before the end move with it, and each keeps its identity: the second value is by identity.
     """
+    instants = [record.at for record in records]
+    if not records or (is_plausible(min(instants), received_at) and is_plausible(max(instants), received_at)):
+        return list(records), {}
     told: list[R] = []
     reported: dict[str, float] = {}
     for record in records:
