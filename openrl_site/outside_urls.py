@@ -59,6 +59,8 @@ def checked_sender(sender: str, *, is_needed: bool, name: str) -> str:
     if not sender and not is_needed:
         return ""
     try:
+        if not sender.isprintable():
+            raise ValidationError("it holds a line break")
         validate_email(parseaddr(sender)[1])
     except ValidationError as error:
         raise ImproperlyConfigured(f"{name}={sender!r} must be an e-mail address.") from error

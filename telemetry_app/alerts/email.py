@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import smtplib
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from telemetry_app.alerts.outcomes import Answer, Outcome, one_line
 from telemetry_app.alerts.wording import link_lines, paragraphs, title_line
 
 NOT_CONFIGURED = "Not sent: the site sends no e-mail until EMAIL_URL and EMAIL_FROM are set."
+TOTAL_SECONDS = 20.0  # for all that is said, however slowly: less than the task has
+GO_AHEAD = 354  # what a mail server answers to DATA: the message itself follows
 _PERMANENT = range(500, 600)
 
 
@@ -29,24 +32,27 @@ def send(recipients: Sequence[str], content: Mapping[str, Any], *, message_id: s
     backend = _WatchedBackend(timeout=settings.EMAIL_TIMEOUT)
     try:
         message_of(recipients, content, message_id=message_id, connection=backend).send()
-    except smtplib.SMTPRecipientsRefused as error:
-        codes = [code for code, _ in error.recipients.values()]
-        is_final = all(code in _PERMANENT for code in codes)
-        return Answer(Outcome.REFUSED if is_final else Outcome.FAILED, _refusals(error.recipients))
-    except smtplib.SMTPResponseException as error:  # the server's own word, after the message or before it
-        is_final = error.smtp_code in _PERMANENT
-        words = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
-        return Answer(Outcome.REFUSED if is_final else Outcome.FAILED, one_line(f"SMTP {error.smtp_code} {words}"))
     except (smtplib.SMTPException, OSError) as error:
-        what = one_line(f"{type(error).__name__} {error}")
-        if backend.watched.began:
-            return Answer(Outcome.IN_DOUBT, f"Sent, and no answer came: {what}")
-        return Answer(Outcome.FAILED, f"Not sent: {what}")
+        if backend.watched.refused is None:
+            return _failure(error, was_sent=backend.watched.was_sent)
+    # It was taken, even where the server then did not take its leave.
     refused = backend.watched.refused
-    return Answer(
-        Outcome.DELIVERED,
-        f"The mail server took it, but for {_refusals(refused)}" if refused else "The mail server took it.",
-    )
+    return Answer(Outcome.DELIVERED, "The mail server took it" + (f", but {_refusals(refused)}" if refused else "."))
+
+
+def _failure(error: Exception, *, was_sent: bool) -> Answer:
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        is_final = all(code in _PERMANENT for code, _ in error.recipients.values())
+        return Answer(Outcome.REFUSED if is_final else Outcome.FAILED, _refusals(error.recipients))
+    if isinstance(error, smtplib.SMTPResponseException):  # the server's own word, before the message or after it
+        said = error.smtp_error
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+        is_final = error.smtp_code in _PERMANENT
+        return Answer(Outcome.REFUSED if is_final else Outcome.FAILED, one_line(f"SMTP {error.smtp_code} {text}"))
+    what = one_line(f"{type(error).__name__} {error}")
+    if was_sent:
+        return Answer(Outcome.IN_DOUBT, f"Sent, and no answer came: {what}")
+    return Answer(Outcome.FAILED, f"Not sent: {what}")
 
 
 def message_of(
@@ -66,11 +72,23 @@ def _refusals(refused: Mapping[str, tuple[int, bytes]]) -> str:
 
 
 class _Watched:
-    """What a connection did: whether the message itself began to go out, and which recipients were refused."""
+    """What a connection did: whether the message itself went out, and, once it was taken, who was refused of it."""
 
     def __init__(self) -> None:
-        self.began = False
-        self.refused: dict[str, tuple[int, bytes]] = {}
+        self.was_sent = False
+        self.refused: dict[str, tuple[int, bytes]] | None = None
+        self.deadline = time.monotonic() + TOTAL_SECONDS
+
+    def left_seconds(self) -> float:
+        """Return the seconds until the next answer has to be there.
+
+        Raises:
+            TimeoutError: none are left.
+        """
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"the mail server took more than {TOTAL_SECONDS:.0f} s in all")
+        return min(left, float(settings.EMAIL_TIMEOUT))
 
 
 class _WatchedBackend(EmailBackend):
@@ -80,14 +98,21 @@ class _WatchedBackend(EmailBackend):
 
     @property
     def connection_class(self) -> Any:
-        """The connection of the theme's own kind, with or without TLS from the start, and watched."""
+        """The usual connection, with TLS from the start or without, and watched."""
         watched = self.watched
 
         class Connection(super().connection_class):  # type: ignore[misc]
-            def data(self, msg: Any) -> tuple[int, bytes]:
-                watched.began = True
-                answer: tuple[int, bytes] = super().data(msg)
-                return answer
+            def getreply(self) -> tuple[int, bytes]:
+                if self.sock is not None:
+                    try:
+                        self.sock.settimeout(watched.left_seconds())
+                    except TimeoutError:
+                        self.close()
+                        raise
+                reply: tuple[int, bytes] = super().getreply()
+                if reply[0] == GO_AHEAD:
+                    watched.was_sent = True
+                return reply
 
             def sendmail(self, *args: Any, **kwargs: Any) -> Any:
                 watched.refused = super().sendmail(*args, **kwargs)

@@ -63,7 +63,7 @@ def send_test(channel: AlertChannel) -> AlertDelivery:
     test.due_at = test.claimed_at = now
     test.incidents_count, test.attempts_count = 0, 1
     test.content = json.dumps(test_content(test, now=now))
-    answer = channels.send(channel, test.content, message_id=f"test-{now.timestamp():.6f}", at=now)
+    answer = _send(test, f"test-{now.timestamp():.6f}")
     test.attempts = [_attempt(answer, now)]
     test.ended_at = timezone.now()
     test.state = {Outcome.DELIVERED: State.SENT, Outcome.IN_DOUBT: State.UNKNOWN}.get(answer.outcome, State.FAILED)
@@ -85,7 +85,7 @@ def _send_all(until: float, summary: SendSummary) -> None:
         while True:
             if time.monotonic() < until:
                 for delivery in _claim(running.values()):
-                    running[pool.submit(_send, delivery)] = delivery
+                    running[pool.submit(_send, delivery, f"alert-{delivery.pk}")] = delivery
             if not running:
                 return
             done, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -131,13 +131,13 @@ def _write_content(delivery: AlertDelivery, now: datetime) -> bool:
     return True
 
 
-def _send(delivery: AlertDelivery) -> Answer:
-    """Send in a thread, which asks no database."""
+def _send(delivery: AlertDelivery, message_id: str) -> Answer:
+    """Send, in any thread: it asks no database."""
     at = delivery.claimed_at or timezone.now()
     try:
-        return channels.send(delivery.channel, delivery.content, message_id=f"alert-{delivery.pk}", at=at)
+        return channels.send(delivery.channel, delivery.content, message_id=message_id, at=at)
     except Exception as error:
-        logger.exception("alert %s was not sent", delivery.pk)
+        logger.exception("%s was not sent", message_id)
         return Answer(Outcome.IN_DOUBT, f"The attempt failed in itself: {type(error).__name__}. The log says why.")
 
 
@@ -150,11 +150,11 @@ def _settle(delivery: AlertDelivery, answer: Answer, summary: SendSummary) -> No
         return
     wait_for = wait_seconds(delivery.attempts_count, random.random(), answer.retry_after_seconds)
     due_at = timezone.now() + timedelta(seconds=wait_for)
-    is_in_doubt = answer.outcome is Outcome.IN_DOUBT and not delivery.channel.sends_again_in_doubt
-    if is_in_doubt:
+    is_last = delivery.attempts_count >= MOST_ATTEMPTS
+    if answer.outcome is Outcome.IN_DOUBT and (is_last or not delivery.channel.sends_again_in_doubt):
         summary.unknown += 1
         _end(delivery, answer, State.UNKNOWN)
-    elif answer.outcome is Outcome.REFUSED or delivery.attempts_count >= MOST_ATTEMPTS:
+    elif answer.outcome is Outcome.REFUSED or is_last:
         summary.failed += 1
         _end(delivery, answer, State.FAILED)
     else:

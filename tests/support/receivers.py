@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -35,7 +36,8 @@ class Received:
 class HttpReceiver:
     """A web server. `mode`: a status, `hang` (reads, never answers), `drop` (reads, and closes), or `trickle`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.mode: int | str = 200
         self.body = b"ok"
         self.headers: dict[str, str] = {}
@@ -71,6 +73,8 @@ class HttpReceiver:
         ThreadingHTTPServer.allow_reuse_address = True
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_address[1]
+        if self._tls is not None:
+            self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 
@@ -133,6 +137,10 @@ class MailServer:
         self.received.append(parsed)
         self.recipients.append(list(envelope.rcpt_tos))
         return await self._said("DATA")
+
+    async def handle_QUIT(self, server: Any, session: Any, envelope: Any) -> str:
+        """Take leave."""
+        return await self._said("QUIT")
 
     async def _said(self, command: str) -> str:
         answer = self.answers.get(command, "250 OK")

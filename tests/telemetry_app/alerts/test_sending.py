@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from telemetry_app.alerts import sending
+from telemetry_app.alerts import email, sending
 from telemetry_app.alerts.notices import take_notice
 from telemetry_app.alerts.outcomes import MOST_ATTEMPTS
 from telemetry_app.alerts.sending import send_again, send_due, send_test
@@ -158,6 +158,17 @@ def test_a_channel_that_sends_again_in_doubt_does_so_with_the_same_id(webhook, r
     assert len({request.headers["webhook-id"] for request in receiver.received}) == 1
 
 
+def test_doubt_stays_doubt_after_the_last_attempt(webhook, receiver, tell):
+    webhook.sends_again_in_doubt = True
+    webhook.save()
+    receiver.mode = "drop"
+    tell(webhook)
+    for _ in range(MOST_ATTEMPTS + 1):
+        make_due()
+        send_due()
+    assert (delivery().state, len(receiver.received)) == ("unknown", MOST_ATTEMPTS)
+
+
 def test_a_channel_that_hangs_holds_up_no_other_and_is_asked_once_at_a_time(webhook, slack, receiver, mail, tell):
     mail_before_web = mail
     receiver.mode = "hang"
@@ -223,7 +234,7 @@ def test_a_process_that_is_killed_while_it_sends_leaves_unknown_and_no_second_me
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "openrl_site.settings"}
     child = subprocess.Popen([sys.executable, "-c", CHILD, connection.settings_dict["NAME"]], env=environment)
     try:
-        assert receiver.arrived.wait(DEADLINE_SECONDS)
+        assert receiver.arrived.wait(3 * DEADLINE_SECONDS)  # a whole interpreter starts
         assert send_due().was_skipped  # another one sends: nothing of it is taken for left behind
         assert delivery().state == "sending"
     finally:
@@ -337,6 +348,23 @@ def test_a_mail_server_that_hangs_leaves_doubt_only_once_the_message_went_out(ma
     tell(mail)
     send_due()
     assert delivery().state == state
+
+
+@pytest.mark.parametrize("answer", ["hang", "421 busy"])
+def test_a_message_that_was_taken_is_sent_though_no_leave_was_taken(mail, mail_server, tell, answer):
+    mail_server.answers["QUIT"] = answer
+    tell(mail)
+    send_due()
+    assert (delivery().state, delivery().answer) == ("sent", "The mail server took it.")
+
+
+def test_a_mail_server_that_is_slow_at_every_word_ends_by_the_time_in_all(mail, mail_server, tell, monkeypatch):
+    monkeypatch.setattr(email, "TOTAL_SECONDS", 0.0)
+    tell(mail)
+    send_due()
+    assert delivery().state == "queued"
+    assert "in all" in delivery().answer
+    assert mail_server.received == []
 
 
 def test_a_mail_server_that_is_gone_is_asked_again(mail, mail_server, tell):
