@@ -6,8 +6,10 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from examples.reference_fleet.envelope import new_command
 from tests.scenarios.running_fleet import (
     DIGITS,
+    IDLE_SECONDS,
     LATE_SECONDS,
     LOST_SECONDS,
     POLE,
@@ -29,7 +31,8 @@ class FleetSituation:
 
     name: str
     play: Play
-    is_alone: bool
+    is_alone: bool = False
+    is_long: bool = False
 
 
 SITUATIONS: list[FleetSituation] = []
@@ -37,7 +40,13 @@ SITUATIONS: list[FleetSituation] = []
 
 def situation(play: Play) -> Play:
     """Register a play that strikes its own fleet alone."""
-    SITUATIONS.append(FleetSituation(play.__name__.replace("_", "-"), play, is_alone=False))
+    SITUATIONS.append(FleetSituation(play.__name__.replace("_", "-"), play))
+    return play
+
+
+def long_situation(play: Play) -> Play:
+    """Register a play of a quarter of an hour, which is for the page of answers."""
+    SITUATIONS.append(FleetSituation(play.__name__.replace("_", "-"), play, is_long=True))
     return play
 
 
@@ -71,6 +80,14 @@ def quiet_client(fleet: RunningFleet) -> None:
     fleet.wait_for_end(CLIENT)
     fleet.watch("waiting_for_client or progressing", seconds=60)
     fleet.expect("waiting_for_client")
+
+
+@long_situation
+def client_that_was_quiet_for_a_quarter_of_an_hour(fleet: RunningFleet) -> None:
+    fleet.serve(DIGITS)
+    fleet.start(CLIENT, client_stops=f"{DIGITS}:5")
+    fleet.wait_for_end(CLIENT)
+    fleet.expect("idle", due=IDLE_SECONDS)
 
 
 @situation
@@ -218,6 +235,38 @@ def client_that_leaves_before_its_answers(fleet: RunningFleet) -> None:
     fleet.start(CLIENT, client_leaves=f"{DIGITS}:4")
     fleet.wait_for_end(CLIENT)
     fleet.expect("waiting_for_client", "answered_not_delivered", due=STUCK_SECONDS)
+
+
+@situation
+def batches_without_an_advantage(fleet: RunningFleet) -> None:
+    fleet.serve(DIGITS)
+    fleet.train(DIGITS, steps=6, loss="importance_sampling")
+    fleet.expect("progressing", "loss_is_zero", "gradient_vanished")
+
+
+@situation
+def request_that_is_queued_twice(fleet: RunningFleet) -> None:
+    fleet.serve(DIGITS)
+    fleet.train(DIGITS, steps=2)
+    command = new_command("forward_backward", fleet.plan(DIGITS).run_id, fleet.batch(DIGITS))
+    fleet.queue(DIGITS, command)
+    fleet.wait_for_result(command["request_id"])
+    fleet.restart(TRAINER)  # another process, which does not know that it ran
+    fleet.queue(DIGITS, command)
+    fleet.wait_for_result(command["request_id"])
+    fleet.expect("progressing or waiting_for_client", "executed_twice")
+
+
+@situation
+def request_that_its_queue_lost(fleet: RunningFleet) -> None:
+    fleet.serve(DIGITS)
+    fleet.train(DIGITS, steps=3)
+    fleet.send(TRAINER, signal.SIGSTOP)
+    wait(1)  # its blocking pop is over
+    fleet.ask(DIGITS, "forward_backward", fleet.batch(DIGITS))
+    fleet.lose_queue(DIGITS)
+    fleet.send(TRAINER, signal.SIGCONT)
+    fleet.expect("stuck", "stuck", "enqueued_beside_idle_worker", due=STUCK_SECONDS, passed=["queued"])
 
 
 # --- It looks wrong, and is not -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -20,7 +20,9 @@ import redis
 
 from examples.reference_fleet.api_client import ApiClient
 from examples.reference_fleet.datasets import DATASETS, as_data
+from examples.reference_fleet.message_queue import MessageQueue, command_queue
 from examples.reference_fleet.runs import RUNS, RunPlan, groups_of
+from examples.reference_fleet.tensors import encode_array
 from tests.scenarios.labels import is_right, words
 from tests.support.running_site import ROOT, RunningSite, free_port
 from tests.support.tcp_proxy import TcpProxy
@@ -28,6 +30,7 @@ from tests.support.tcp_proxy import TcpProxy
 FLUSH_SECONDS = 2.0
 LATE_SECONDS, LOST_SECONDS = 3 * FLUSH_SECONDS, 12 * FLUSH_SECONDS
 STUCK_SECONDS = 60.0  # the floor below which nothing is overdue
+IDLE_SECONDS = 900.0
 SNAPSHOT_SECONDS = 10.0
 TROUBLES = ("lost", "stuck", "failing", "diverging")
 DIGITS, SPIRALS, POLE = "digits-classifier", "spirals-classifier", "cartpole-policy"
@@ -37,12 +40,13 @@ _READY_SECONDS = 60.0  # processes of a slow, busy machine
 
 @dataclass(frozen=True)
 class Told:
-    """What was expected of a run and what was given, `seconds` after what happened."""
+    """What was expected of a run and what was given, `seconds` after what happened; `answer` is the verdict."""
 
     situation: str
     expected: str
     given: str
     seconds: float | None
+    answer: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 class RunningFleet:
@@ -58,6 +62,7 @@ class RunningFleet:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._names: tuple[str, ...] = ()
         self._apis: dict[str, ApiClient] = {}
+        self._answer: dict[str, Any] = {}  # the newest verdict
         self._seen: dict[str, set[str]] = {}  # troubled states of each run
         self._stack = ExitStack()
         self.work_url = self._redis_url.replace("db=0", f"db={database}")
@@ -145,15 +150,33 @@ class RunningFleet:
         return api.results([api.submit(endpoint, payload or {})])[0]
 
     def batch(self, name: str, *, loss: str = "cross_entropy") -> dict[str, Any]:
-        """Return what a classifier learns from."""
-        examples = DATASETS[RUNS[name].task](np.random.default_rng(0), 8, 0)
-        return {"data": as_data(examples), "loss_fn": loss}
+        """Return what a classifier learns from; nothing, where a loss weighs it by its advantages, which are all 0."""
+        data = as_data(DATASETS[RUNS[name].task](np.random.default_rng(0), 8, 0))
+        nothing = encode_array(np.zeros(1))
+        for datum in data:
+            datum["loss_fn_inputs"] |= {"logprobs": nothing, "advantages": nothing}
+        return {"data": data, "loss_fn": loss}
 
-    def train(self, name: str, *, steps: int) -> None:
+    def train(self, name: str, *, steps: int, loss: str = "cross_entropy") -> None:
         """Do whole steps of a classifier."""
         for _ in range(steps):
-            self.call(name, "forward_backward", self.batch(name))
+            self.call(name, "forward_backward", self.batch(name, loss=loss))
             self.call(name, "optim_step", {"adam_params": {"learning_rate": 0.01}})
+
+    def queue(self, name: str, command: dict[str, Any]) -> None:
+        """Put a command into a run's queue, which may have been there before."""
+        with redis.Redis.from_url(self.work_url, socket_timeout=5) as client:
+            MessageQueue(client).push(command_queue(self.plan(name).run_id), command)
+
+    def wait_for_result(self, request_id: str) -> None:
+        """Wait until a request is answered, and forget the answer."""
+        with redis.Redis.from_url(self.work_url, socket_timeout=5) as client:
+            self.until(lambda: client.delete(f"open_rl:future:{request_id}"), "an answer")
+
+    def lose_queue(self, name: str) -> None:
+        """Take away what is in a run's queue."""
+        with redis.Redis.from_url(self.work_url, socket_timeout=5) as client:
+            assert client.delete(command_queue(self.plan(name).run_id)), f"{self.name}: nothing was queued"
 
     def _api(self, name: str) -> ApiClient:
         if name not in self._apis:
@@ -214,7 +237,8 @@ class RunningFleet:
             elif now > told_at + SNAPSHOT_SECONDS:
                 break
             pause()
-        self.told.append(Told(self.name, expected, given, None if told_at is None else told_at - began))
+        seconds = None if told_at is None else told_at - began
+        self.told.append(Told(self.name, expected, given, seconds, self._answer))
 
     def watch(self, state: str, *, of: str = DIGITS, seconds: float, passed: Iterable[str] = ()) -> None:
         """Look all the while: no trouble may be told, and the state has to be right at the end."""
@@ -226,7 +250,7 @@ class RunningFleet:
 
     def _label(self, name: str, allowed: set[str], behind: str | None) -> str:
         run_id = self._path(name)
-        verdict = self.get(f"/runs/{run_id}/verdict")
+        verdict = self._answer = self.get(f"/runs/{run_id}/verdict")
         rows = self.get(f"/incidents?run={run_id}&page_size=100").get("results", [])
         state = verdict.get("state", "not told")
         seen = self._seen.setdefault(name, set())

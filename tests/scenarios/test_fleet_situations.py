@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+from tests.scenarios.answers_page import answers_page
 from tests.scenarios.fleet_situations import SITUATIONS, FleetSituation
 from tests.scenarios.labels import is_right
 from tests.scenarios.running_fleet import RunningFleet, Told
@@ -19,11 +21,17 @@ AT_ONCE = int(os.environ.get("SCENARIOS_AT_ONCE", "6"))  # fleets that two cores
 FIRST_DATABASE, DATABASES = 3, 13  # of Redis; the site uses those before
 QUICK = {"trainer-killed-with-requests-open", "ops-that-fail"}  # `script/scenarios --fleet` plays all
 WANTED = set(os.environ.get("FLEET_SITUATIONS", "").split(",")) - {""}
-PLAYED = [
-    each
-    for each in SITUATIONS
-    if each.name in (WANTED or QUICK) or (os.environ.get("SCENARIOS") == "fleet" and not WANTED)
-]
+ANSWERS = os.environ.get("SCENARIO_ANSWERS")
+
+
+def is_played(situation: FleetSituation) -> bool:
+    """Say whether it is: some by name, all with `script/scenarios --fleet`, else the quick ones."""
+    if WANTED or os.environ.get("SCENARIOS") != "fleet":
+        return situation.name in (WANTED or QUICK)
+    return bool(ANSWERS) or not situation.is_long
+
+
+PLAYED = [each for each in SITUATIONS if is_played(each)]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +49,9 @@ def outcomes(tmp_path_factory):
         # Always in a thread of the pool: a process of the fleet ends with the thread that started it.
         found: dict[str, Future[list[Told]]] = {}
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found |= {each.name: pool.submit(play, each) for each in PLAYED if not each.is_alone}
+            together = [each for each in PLAYED if not each.is_alone]
+            together.sort(key=lambda each: not each.is_long)  # what takes longest begins first
+            found |= {each.name: pool.submit(play, each) for each in together}
         with ThreadPoolExecutor(1) as pool:
             found |= {each.name: pool.submit(play, each) for each in PLAYED if each.is_alone}
         return found
@@ -58,6 +68,12 @@ def test_a_situation_of_real_processes_is_told_right(name: str, outcomes, tell):
         tell("real processes", name.replace("-", " "), told.expected, told.given, told.seconds)
     assert [told for told in outcome if not is_right(told.expected, told.given)] == []
     assert outcome
+
+
+@pytest.mark.skipif(not ANSWERS, reason="script/scenarios --fleet --answers")
+def test_the_page_of_answers_is_written(outcomes):
+    told = [one for name in names(PLAYED) for one in outcomes[name].result()]
+    Path(str(ANSWERS)).write_text(answers_page(told))
 
 
 def test_there_are_situations_enough_of_real_processes():
