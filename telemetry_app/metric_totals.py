@@ -59,7 +59,9 @@ def stored_totals(now: datetime) -> dict[Kind, dict[str, Row]]:
     fixed = {label for labels in FIXED.values() for label in labels}
     in_use = Q(changed_at__gte=now - IN_USE) | Q(label__in=fixed)
     found: dict[Kind, dict[str, Row]] = {kind: {} for kind in Kind}
-    for kind, label, totals in MetricTotal.objects.filter(in_use).values_list("kind", "label", "totals"):
+    # A newer version of this site, which writes beside it for a while, may know other kinds.
+    rows = MetricTotal.objects.filter(in_use, kind__in=list(Kind))
+    for kind, label, totals in rows.values_list("kind", "label", "totals"):
         names = COLUMNS[Kind(kind)]
         found[Kind(kind)][label] = dict.fromkeys(names, 0.0) | dict(zip(names, totals, strict=False))
     return found

@@ -278,6 +278,14 @@ def test_no_single_record_stops_a_total_from_growing(writer):
     assert metrics.value("openrl_operation_tokens_total", **labels) == MOST_OF_ONE_RECORD + 1
 
 
+def test_rows_of_a_newer_version_are_neither_in_the_way_nor_lost():
+    MetricTotal.objects.create(kind="newer", label="w", totals=[1.0], changed_at=_at(0))
+    MetricTotal.objects.create(kind=Kind.TURNS, label="w", totals=[1.0, 2.0, 3.0, 4.0], changed_at=_at(0))
+    add(Kind.TURNS, "w", after_seconds=1)
+    assert labels_of(Kind.TURNS) == {"w": {"turns": 2.0, "hold_seconds": 2.0, "wait_seconds": 3.0}}
+    assert MetricTotal.objects.get(kind=Kind.TURNS).totals == [2.0, 2.0, 3.0, 4.0]
+
+
 def test_a_row_of_fewer_columns_grows_to_all_of_them():
     MetricTotal.objects.create(kind=Kind.TURNS, label="w", totals=[4.0], changed_at=_at(0))
     assert labels_of(Kind.TURNS) == {"w": {"turns": 4.0, "hold_seconds": 0.0, "wait_seconds": 0.0}}
