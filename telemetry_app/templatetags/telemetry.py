@@ -124,6 +124,8 @@ def duration(seconds: Any, whole: bool = False) -> str:
     """Write seconds with the unit that suits them: `12 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d`."""
     if not isinstance(seconds, (int, float)):
         return "–"
+    if seconds < 0:
+        return f"−{duration(-seconds, whole)}"
     if seconds < 1 and not whole:
         return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 or seconds == 0 else f"{seconds * 1e6:.0f} µs"
     if seconds < 60:
