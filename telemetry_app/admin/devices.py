@@ -166,7 +166,7 @@ def _listed(request: HttpRequest, found: DeviceTurns, span: ChosenSpan) -> dict[
             "url": _url("telemetry_gpu", {"device": name, **span.query}),
             "parts": _parts(rows[name], shown),
             "waited_seconds": sum(row.neighbours_waited_seconds for row in rows[name]),
-            **device_fields(name, found.by_device[name], found),
+            **device_fields(name, found.by_device[name], found, rows[name]),
         }
         for name in page
     ]
@@ -193,7 +193,7 @@ def _one(device: str, found: DeviceTurns, *, by: str) -> dict[str, Any]:
         runs = by_run(rows, shown)
     listed = [row.run_id for row in runs.rows] if runs else []
     return {
-        "fields": device_fields(device, turns, found),
+        "fields": device_fields(device, turns, found, rows),
         "parts": _parts(rows, shown),
         "waited_seconds": sum(row.neighbours_waited_seconds for row in rows),
         "runs": runs,

@@ -70,9 +70,11 @@ def turns_of_devices(
     return found
 
 
-def device_fields(device: str, turns: Sequence[wire.TurnRecord], found: DeviceTurns) -> dict[str, Any]:
-    """Return one device as the list shows it."""
-    rows = device_rows(turns, found.since, found.until)
+def device_fields(
+    device: str, turns: Sequence[wire.TurnRecord], found: DeviceTurns, rows: Sequence[DeviceRow] | None = None
+) -> dict[str, Any]:
+    """Return one device as the list shows it; `rows` are those of the whole time, where they were made already."""
+    rows = device_rows(turns, found.since, found.until) if rows is None else rows
     states = {state: sum((row.seconds for row in rows if row.activity == state), start=0.0) for state in ACTIVITIES}
     start, end = microseconds(found.since), microseconds(found.until)
     return {
