@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.db import connection
@@ -13,8 +14,9 @@ from telemetry_app.models import Operation
 
 NAMED_STEPS = 1_000  # newest steps whose metrics are named
 MOST_NAMES = 5_000
-VALUES_AT_ONCE = 200_000  # folded by one statement: steps times names
+VALUES_AT_ONCE = 50_000  # folded by one statement: steps times names
 MOST_PARTS = 32
+PARTS_KEPT = 128  # folded parts that a process remembers: four answers of the longest runs
 MOST_PLACES = 1_000  # newest steps with non-finite values that are told
 
 _BOUNDS = """
@@ -30,8 +32,7 @@ FROM (
 # below it from being evaluated once more for each use above: a large JSON would be unpacked six times.
 _SERIES = """
 SELECT shown / %(width)s, operation, name, sum(count), sum(count * least(greatest(mean, -%(most)s), %(most)s)),
-       min(ARRAY[low, shown]), max(ARRAY[high, -shown]), max(ARRAY[shown, newest]),
-       (SELECT operations_count FROM telemetry_app_run WHERE run_id = %(run)s)
+       min(ARRAY[low, shown]), max(ARRAY[high, -shown]), max(ARRAY[shown, newest])
 FROM (
     SELECT shown, operation, name,
            CASE WHEN is_spread THEN (value ->> 0)::float8 ELSE 1 END AS count,
@@ -55,10 +56,17 @@ FROM (
 ) told
 GROUP BY 1, 2, 3
 """
+# Each op that is counted raises a count, and no id comes twice: rows with the same sums are the same.
+_MARKS = """
+SELECT CASE WHEN step = %(tail)s THEN step - 1 ELSE step END / %(size)s, count(*), sum(count)::text, sum(id)::text
+FROM telemetry_app_stepaggregate WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s GROUP BY 1
+"""
+_COUNT = "SELECT operations_count FROM telemetry_app_run WHERE run_id = %(run)s"
 _PLACES = """
 SELECT step, operation, wanted.name, (nonfinite ->> wanted.name)::bigint
 FROM telemetry_app_stepaggregate CROSS JOIN unnest(%(names)s::text[]) AS wanted (name)
-WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s AND jsonb_exists(nonfinite, wanted.name)
+WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s
+  AND nonfinite <> '{}' AND jsonb_exists(nonfinite, wanted.name)
 ORDER BY step DESC LIMIT %(limit)s
 """
 _NAMES = """
@@ -118,35 +126,49 @@ def stored_series(
     `bounds` are those of the run's stored steps.
     """
     found: dict[SeriesKey, Buckets] = {}
-    count: int | None = None
-    wanted = list(names)
-    parameters = {"run": run_id, "names": wanted, "width": width, "most": MOST_OF_A_MEAN, "tail": span.tail}
-    # Oldest first: what a snapshot stores meanwhile stands in the last part, with the count that tells of it.
-    for first, last in _parts(span, bounds, len(wanted), width):
-        part = {"first": first, "last": last + (span.tail == last + 1), "from": first, "to": last}
-        for bucket, operation, name, values, total, low, high, newest, count in _rows(_SERIES, parameters | part):  # noqa: B007
-            found.setdefault((operation, name), {})[int(bucket)] = Bucket(
-                int(values), total, low[0], int(low[1]), high[0], -int(high[1]), newest[1], int(newest[0])
-            )
+    wanted = tuple(sorted(names))
+    for bucket, operation, name, values, total, low, high, newest in _series(run_id, wanted, span, width, bounds):
+        found.setdefault((operation, name), {})[int(bucket)] = Bucket(
+            int(values), total, low[0], int(low[1]), high[0], -int(high[1]), newest[1], int(newest[0])
+        )
+    # Behind the series: it tells of what a snapshot stored meanwhile.
+    [count] = [count for (count,) in _rows(_COUNT, {"run": run_id})] or [None]
     return found, count
 
 
-def _parts(span: StepSpan, bounds: StoredBounds, names_count: int, width: int) -> Iterator[tuple[int, int]]:
-    """Yield parts of what is stored of a span, both ends included, each of which is folded in a fraction of the time
-    that one statement may take.
+def _series(
+    run_id: str, names: tuple[str, ...], span: StepSpan, width: int, bounds: StoredBounds
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the buckets of what is stored of a span, folded by parts.
 
-    They meet where buckets do, so the same buckets come of them as of the whole.
+    Each is folded in a fraction of the time that one statement may take, and remembered until a row of it changes. They
+    meet where buckets do, so the same buckets come of them as of the whole.
     """
     if bounds.first is None or bounds.last is None:
         return
     # The oldest stamp may be the tail, which is shown a step before.
     first, newest = max(span.first, bounds.first - 1, 0), min(span.last, bounds.last)
-    steps = max(VALUES_AT_ONCE // max(1, names_count), (newest - first) // MOST_PARTS + 1)
+    steps = max(VALUES_AT_ONCE // max(1, len(names)), (newest - first) // MOST_PARTS + 1)
     size = -(-steps // width) * width
+    rows = {"run": run_id, "tail": span.tail, "size": size, "first": first, "last": newest + (span.tail == newest + 1)}
+    marks = {int(number): tuple(mark) for number, *mark in _rows(_MARKS, rows)}
     while first <= newest:
         last = min(newest, (first // size + 1) * size - 1)
-        yield first, last
+        if first // size in marks:
+            tail = span.tail if first <= span.tail <= last + 1 else -1
+            yield from _folded(run_id, names, width, first, last, tail, marks[first // size])
         first = last + 1
+
+
+@lru_cache(PARTS_KEPT)
+def _folded(
+    run_id: str, names: tuple[str, ...], width: int, first: int, last: int, tail: int, mark: tuple[Any, ...]
+) -> list[tuple[Any, ...]]:
+    """Return the buckets of the steps from `first` to `last`; `mark` is another where one of their rows is."""
+    ends = {"first": first, "last": last + (tail == last + 1), "from": first, "to": last}
+    return _rows(
+        _SERIES, {"run": run_id, "names": list(names), "width": width, "most": MOST_OF_A_MEAN, "tail": tail, **ends}
+    )
 
 
 def stored_places(run_id: str, names: Iterable[str], span: StepSpan) -> list[tuple[int, str, str, int]]:

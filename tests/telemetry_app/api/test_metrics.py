@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from telemetry_app import stored_metrics
-from telemetry_app.models import Operation
+from telemetry_app.models import Operation, StepAggregate
 from telemetry_app.snapshots import take_snapshot
 from tests.support.costs import cost_of
 from tests.support.records import RUN, foreign_op, op
@@ -106,12 +106,37 @@ def test_points_are_the_same_in_however_many_parts_they_are_folded(api, writer, 
     records = [r for n in range(100) for r in step(n, now - 400 + n, loss=((n * 37) % 101) / 7)]
     put(writer, "history", [*records, op("save_weights", at=now, step=100, metrics={"loss:sum": 9.0})])
     whole = api.results(PATH, names="loss:sum", points=points, **query)
-    statements = []
-    rows = stored_metrics._rows
-    monkeypatch.setattr(stored_metrics, "_rows", lambda sql, *rest: statements.append(sql) or rows(sql, *rest))
+    statements = statements_of(monkeypatch)
+    stored_metrics._folded.cache_clear()
     monkeypatch.setattr(stored_metrics, "VALUES_AT_ONCE", 10)
     assert api.results(PATH, names="loss:sum", points=points, **query) == whole
     assert 1 <= statements.count(stored_metrics._SERIES) <= stored_metrics.MOST_PARTS + 1
+
+
+def statements_of(monkeypatch):
+    statements = []
+    rows = stored_metrics._rows
+    monkeypatch.setattr(stored_metrics, "_rows", lambda sql, *rest: statements.append(sql) or rows(sql, *rest))
+    return statements
+
+
+def test_what_did_not_change_is_not_folded_again(api, writer, now, monkeypatch):
+    monkeypatch.setattr(stored_metrics, "VALUES_AT_ONCE", 10)
+    put(writer, "both", [r for n in range(100) for r in step(n, now - 400 + n, loss=1.0)])
+    take_snapshot()
+    before = api.results(PATH, names="loss:sum")
+    statements = statements_of(monkeypatch)
+    assert api.results(PATH, names="loss:sum") == before
+    assert stored_metrics._SERIES not in statements
+    writer.operations(op(at=now - 300, step=41, metrics={"loss:sum": 9.0}), *step(100, now - 1, loss=2.0))
+    writer.steps(101)
+    take_snapshot()
+    points = values(api.results(PATH, names="loss:sum")[0])
+    assert statements.count(stored_metrics._SERIES) == 2
+    assert [(number, value) for number, value in points if value != 1.0] == [(41, 5.0), (100, 2.0)]
+    writer.client.flushdb()
+    StepAggregate.objects.filter(step=41).delete()
+    assert 41 not in dict(values(api.results(PATH, names="loss:sum")[0]))
 
 
 @KEPT
