@@ -35,8 +35,8 @@ def deliver(
         for notice in bundle:
             notice.delivery = delivery
             delivered.append(notice)
-    AlertNotice.objects.bulk_create([notice for notice in delivered if notice.pk is None])
     was_muted = [notice for notice in delivered if notice.pk is not None]
+    AlertNotice.objects.bulk_create([notice for notice in delivered if notice.pk is None])
     AlertNotice.objects.bulk_update(was_muted, ("delivery", "rule", "mute", "noticed_at"), batch_size=500)
     return delivered
 

@@ -31,6 +31,8 @@ from telemetry_app.models import (
 
 LOCK = "alert_notices"
 MOST_INCIDENTS = 5_000  # newest open ones that one look takes, and ends of as many
+KNOWN_NOTICES = 100_000  # starts whose ends are looked for
+Rules = Sequence[tuple[AlertRule, Sequence[AlertChannel]]]
 _TOLD = (AlertDelivery.State.SENT, AlertDelivery.State.UNKNOWN)
 
 
@@ -83,14 +85,16 @@ def _take_starts(at: datetime, mutes: Sequence[AlertMute], summary: NoticeSummar
     summary.starts += len(deliver(AlertEdge.START, found, runs, at))
 
 
-def _rules() -> list[AlertRule]:
+def _rules() -> Rules:
+    """Return the rules that lead somewhere, each with its channels."""
     channels = Prefetch("channels", AlertChannel.objects.filter(is_enabled=True))
-    return list(AlertRule.objects.filter(is_enabled=True).prefetch_related(channels))
+    rules = AlertRule.objects.filter(is_enabled=True).prefetch_related(channels)
+    return [(rule, found) for rule in rules if (found := list(rule.channels.all()))]
 
 
-def _open_incidents(rules: Sequence[AlertRule]) -> list[Incident]:
+def _open_incidents(rules: Rules) -> list[Incident]:
     """Return the newest open incidents, oldest first; none where no rule would tell of them."""
-    if not any(rule.channels.all() for rule in rules):
+    if not rules:
         return []
     newest = Incident.objects.filter(ended_at=None).order_by("-started_at", "-id")[:MOST_INCIDENTS]
     return list(reversed(newest))
@@ -109,14 +113,12 @@ def _known_starts(incidents: Sequence[Incident]) -> dict[tuple[int, int], AlertN
     return {(notice.channel_id, notice.incident_id): notice for notice in known}
 
 
-def _due(
-    incident: Incident, run: Run | None, rules: Iterable[AlertRule], at: datetime
-) -> dict[AlertChannel, list[AlertRule]]:
+def _due(incident: Incident, run: Run | None, rules: Rules, at: datetime) -> dict[AlertChannel, list[AlertRule]]:
     """Return the channels that are to be told, each with the rules that lead there."""
     due: dict[AlertChannel, list[AlertRule]] = defaultdict(list)
-    for rule in rules:
+    for rule, channels in rules:
         if rule.has_lasted(incident, at) and rule.applies_to(incident, run):
-            for channel in rule.channels.all():
+            for channel in channels:
                 due[channel].append(rule)
     return due
 
@@ -147,12 +149,24 @@ def _take_ends(at: datetime, mutes: Sequence[AlertMute], summary: NoticeSummary)
 
 
 def _starts_that_ended(at: datetime) -> list[AlertNotice]:
-    """Return starts whose incident is over, and whose message is no longer on its way."""
+    """Return starts whose incident is over, and whose message is no longer on its way.
+
+    By keys, one table after the other: a join of both was planned as every notice against every incident, right after
+    many of them came at once.
+    """
+    untold = AlertNotice.objects.filter(edge=AlertEdge.START, is_over=False)
+    known = set(untold.order_by().values_list("incident_id", flat=True)[:KNOWN_NOTICES])
     final = at - timedelta(seconds=REOPEN_SECONDS)
+    over = Incident.objects.filter(pk__in=known, ended_at__lt=final).order_by("id")[:MOST_INCIDENTS] if known else []
+    incidents = {incident.pk: incident for incident in over}
+    starts = untold.filter(incident_id__in=list(incidents)).select_related("delivery", "channel", "rule")
     on_their_way = (AlertDelivery.State.QUEUED, AlertDelivery.State.SENDING)
-    ended = AlertNotice.objects.filter(edge=AlertEdge.START, is_over=False, incident__ended_at__lt=final)
-    ended = ended.exclude(delivery__state__in=on_their_way).select_related("incident", "delivery", "channel", "rule")
-    return list(ended.order_by("id")[:MOST_INCIDENTS])
+    found = []
+    for start in starts.order_by("id") if incidents else ():
+        if start.delivery is None or start.delivery.state not in on_their_way:
+            start.incident = incidents[start.incident_id]
+            found.append(start)
+    return found
 
 
 # --- Both -----------------------------------------------------------------------------------------------------

@@ -290,7 +290,7 @@ def test_a_look_costs_as_many_queries_for_many_as_for_one(
     for count in (1, 30):
         for number in range(count):
             make_incident(run_id=f"run-{count}-{number}")
-        with django_assert_max_num_queries(16):
+        with django_assert_max_num_queries(14):
             look(count * 100)
         all_sent()
     Incident.objects.update(ended_at=NOW)
