@@ -74,6 +74,14 @@ def healthy_runs_that_share_the_gpu(fleet: RunningFleet) -> None:
 
 
 @situation
+def samples_that_take_their_time(fleet: RunningFleet) -> None:
+    fleet.serve(POLE, device_seconds=8)
+    fleet.start(f"client:{POLE}")
+    fleet.until_state(POLE, "sampling")
+    fleet.expect("sampling", of=POLE)
+
+
+@situation
 def quiet_client(fleet: RunningFleet) -> None:
     fleet.serve(DIGITS)
     fleet.start(CLIENT, client_stops=f"{DIGITS}:5")
