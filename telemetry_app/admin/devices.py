@@ -30,6 +30,8 @@ from telemetry_app.models import Run, Turn
 from workers_client import wire
 
 DEVICES_ON_A_PAGE = 50
+MOST_TURNS = 20_000  # newest ones that a page reads: with more its time is shorter, and the page says so
+LIVE_SPANS = ("hour", "day")  # a longer time changes too slowly to be told anew every few seconds
 VIEW_PERMISSION = "telemetry_app.view_run"
 
 
@@ -108,11 +110,12 @@ def _context(request: HttpRequest, title: str, span: ChosenSpan, **kept: str) ->
         ],
         "kept": kept,
         "fault": span.fault,
-        "is_settled": span.until is not None,
+        "has_end": span.until is not None,
+        "is_settled": span.until is not None or (span.since is None and span.word not in LIVE_SPANS),
     }
     now = timezone.now().timestamp()
     try:
-        found = turns_of_devices(span.since, span.until, now=now, span_seconds=span.span_seconds)
+        found = turns_of_devices(span.since, span.until, now=now, span_seconds=span.span_seconds, most=MOST_TURNS)
     except InvalidQueryError as error:
         return context | {"fault": f"{error} Choose another time."}
     except LiveDataUnavailableError as error:

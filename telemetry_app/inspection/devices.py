@@ -37,9 +37,16 @@ class DeviceTurns:
 
 
 def turns_of_devices(
-    since: float | None, until: float | None, *, now: float, span_seconds: float = SPAN_SECONDS
+    since: float | None,
+    until: float | None,
+    *,
+    now: float,
+    span_seconds: float = SPAN_SECONDS,
+    most: int = stored_activity.MOST_RECORDS,
 ) -> DeviceTurns:
     """Return the turns of all devices from `since` to `until` (unix seconds), of `span_seconds` where it is not said.
+
+    At most the newest `most` stored ones.
 
     Raises:
         InvalidQueryError: `until` is not after `since`, or more than 400 days after it.
@@ -53,7 +60,7 @@ def turns_of_devices(
         rule = f"must be after since={rfc3339(found.since)}, and at most 400 days"
         raise InvalidQueryError("until", f"until={rfc3339(found.until)} {rule}.")
     live = new_turns() if workers is not None else None
-    stored, has_history = _stored(found)
+    stored, has_history = _stored(found, most)
     if workers is None and not has_history:
         raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.")
     facts = known_workers(workers, clock) if workers else []
@@ -115,12 +122,12 @@ def row_fields(row: DeviceRow) -> dict[str, Any]:
     }
 
 
-def _stored(found: DeviceTurns) -> tuple[list[wire.TurnRecord], bool]:
+def _stored(found: DeviceTurns, most: int) -> tuple[list[wire.TurnRecord], bool]:
     """Return the newest stored turns of the stretch; with too many the stretch begins with the oldest of them."""
     try:
-        stored = history(lambda: stored_activity.turns_between(found.since, found.until))
+        stored = history(lambda: stored_activity.turns_between(found.since, found.until, most))
     except HistoryUnavailableError:
         return [], False
-    if len(stored) == stored_activity.MOST_RECORDS:
+    if len(stored) == most:
         found.since, found.is_shortened = max(found.since, min(turn.at for turn in stored)), True
     return stored, True
