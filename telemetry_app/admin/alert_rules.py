@@ -57,9 +57,14 @@ class RuleForm(forms.ModelForm):
     @cached_property
     def tried(self) -> DryRun | None:
         """What the rule would have told of: as it stands in the form, or as it is stored; None for neither."""
-        is_tried = self.is_bound and TRY in self.data and not self.errors
+        is_tried = self.is_tried and not self.errors
         is_stored = not self.is_bound and self.instance.pk is not None
         return dry_run(self.instance, now=timezone.now()) if is_tried or is_stored else None
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether the button was pressed that tries it."""
+        return self.is_bound and TRY in self.data
 
     @property
     def tried_days(self) -> int:
@@ -77,6 +82,7 @@ class AlertRuleAdmin(ModelAdmin):
     list_per_page = 50
     search_fields = ("name",)
     compressed_fields = False
+    change_form_before_template = "telemetry_app/alert_rule_before.html"
     change_form_after_template = "telemetry_app/alert_rule_after.html"
     empty_template = "telemetry_app/no_alert_rules.html"
 
