@@ -132,6 +132,7 @@ def test_a_flapping_incident_is_told_once_at_its_start_and_once_at_its_last_end(
         look(after + 60)
         Incident.objects.update(ended_at=None)
         look(after + 80)
+        assert [edge for edge, _, _ in told()] == ["start"]
     incident.refresh_from_db()
     end(incident, seconds_later(300))
     look(601)
