@@ -16,6 +16,7 @@ from workers_client.wire_worker import WorkerRecord, parse_worker
 
 OPERATIONS = 10_000  # the whole lists of five runs, about 20 MB
 NEWEST_OPERATIONS = 20_000  # the newest 64 of 300 active runs, which each look at all of them reads; about 40 MB
+TURNS = 4_000  # the newest 64 of 60 workloads, with up to 4 KB of ops each
 WORKERS = 1_000
 LARGEST_BYTES = 4_096  # of a larger record nothing is kept: what strangers write must not fill the memory
 
@@ -49,6 +50,19 @@ def _parsed_operation(run_id: str, raw: bytes) -> wire.OpRecord:
     return wire.parse_operation(raw, run_id=run_id)
 
 
+def turn_of(workload: str, raw: bytes) -> wire.TurnRecord:
+    """Return the GPU turn of one element of a workload's list. Nobody changes it.
+
+    Raises:
+        MalformedRecordError: see `wire.parse_turn`.
+    """
+    return (_kept_turn if len(raw) <= LARGEST_BYTES else _parsed_turn)(workload, raw)
+
+
+def _parsed_turn(workload: str, raw: bytes) -> wire.TurnRecord:
+    return wire.parse_turn(raw, workload=workload)
+
+
 def worker_of(worker: str, raw: Any) -> WorkerRecord:
     """Return a worker's record; `raw` is what its key holds.
 
@@ -66,4 +80,5 @@ def _parsed_worker(worker: str, raw: bytes) -> WorkerRecord:
 
 _kept_operation = lru_cache(OPERATIONS)(_parsed_operation)
 _kept_newest = lru_cache(NEWEST_OPERATIONS)(_parsed_operation)
+_kept_turn = lru_cache(TURNS)(_parsed_turn)
 _kept_worker = lru_cache(WORKERS)(_parsed_worker)

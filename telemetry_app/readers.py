@@ -149,7 +149,7 @@ def read_turns(workloads: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> di
         [*((name, key, -newest, -1) if name == "LRANGE" else (name, key) for name, key in commands), ("TIME",)]
     )
     return {
-        workload: _checked(elements, partial(wire.parse_turn, workload=workload), length, _unix_time(redis_time))
+        workload: _checked(elements, partial(kept_records.turn_of, workload), length, _unix_time(redis_time))
         for workload, elements, length in zip(workloads, replies[::2], replies[1::2], strict=True)
     }
 

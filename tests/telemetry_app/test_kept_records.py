@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from telemetry_app import kept_records, readers
-from tests.support.records import RUN, op, worker
+from tests.support.records import RUN, op, turn, worker
 from workers_client import wire
 from workers_client.exceptions import MalformedRecordError
 
@@ -45,3 +45,12 @@ def test_a_worker_whose_record_changed_is_told_anew(redis_client, writer):
     for phase in ("idle", "running"):
         writer.workers(worker("t-1", at=1.0, phase=phase))
         assert readers.read_workers().records["t-1"].phase == phase
+
+
+def test_a_turn_is_told_of_its_own_workload(redis_client, writer):
+    for workload in ("trainer-a", "trainer-b"):
+        writer.turns(turn(workload=workload, at=2.0))
+    found = readers.read_turns(["trainer-a", "trainer-b"])
+    assert [found[name].records[0].workload for name in found] == ["trainer-a", "trainer-b"]
+    again = readers.read_turns(["trainer-a"])["trainer-a"].records[0]
+    assert again is found["trainer-a"].records[0]
