@@ -16,7 +16,7 @@ from pytest_django.live_server_helper import LiveServer
 from telemetry_app.alerts.notices import take_notice
 from telemetry_app.alerts.sending import send_due
 from telemetry_app.incidents import take_verdicts
-from telemetry_app.models import AlertChannel, AlertDelivery, AlertMute, AlertRule, ApiToken, Execution, Run
+from telemetry_app.models import AlertChannel, AlertDelivery, AlertMute, AlertRule, ApiToken, Execution, Incident, Run
 from telemetry_app.retention import apply_retention
 from telemetry_app.schedule import create_periodic_tasks
 from telemetry_app.snapshots import take_snapshot
@@ -95,7 +95,7 @@ def test_pages_are_accessible_narrow_and_ask_no_other_site(admin_with_token: Pag
         f"/admin/auth/user/{user.pk}/change/",
         *(
             f"{TELEMETRY}/{model._meta.model_name}/{model.objects.values_list('pk', flat=True)[0]}/change/"
-            for model in (AlertRule, AlertChannel, AlertDelivery)
+            for model in (AlertRule, AlertChannel, AlertDelivery, Incident)
         ),
     ]
     for path in (*PAGES, *of_rows):
