@@ -37,57 +37,44 @@ def create_periodic_tasks() -> None:
     # Models of another application: loaded only once all applications are.
     from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
-    seconds = settings.TELEMETRY_SNAPSHOT_INTERVAL_SECONDS
-    if not PeriodicTask.objects.filter(task=SNAPSHOT_TASK).exists():
-        interval, _ = IntervalSchedule.objects.get_or_create(every=seconds, period=IntervalSchedule.SECONDS)
-        PeriodicTask.objects.create(
-            name="Snapshot of Redis into PostgreSQL",
-            task=SNAPSHOT_TASK,
-            interval=interval,
-            expire_seconds=seconds,  # a backlog of late snapshots is worth nothing: the next one takes all
-            description="Takes what is new in Redis. Every few seconds.",
-        )
-    if not PeriodicTask.objects.filter(task=VERDICTS_TASK).exists():
-        interval, _ = IntervalSchedule.objects.get_or_create(
-            every=VERDICT_INTERVAL_SECONDS, period=IntervalSchedule.SECONDS
-        )
-        PeriodicTask.objects.create(
-            name="Verdicts on the active runs",
-            task=VERDICTS_TASK,
-            interval=interval,
-            expire_seconds=VERDICT_INTERVAL_SECONDS,  # late ones are worth nothing: each looks at all runs
-            description="Tells the states of the active runs, and opens and closes incidents. Every few seconds.",
-        )
-    if not PeriodicTask.objects.filter(task=ALERTS_TASK).exists():
-        interval, _ = IntervalSchedule.objects.get_or_create(
-            every=VERDICT_INTERVAL_SECONDS, period=IntervalSchedule.SECONDS
-        )
-        PeriodicTask.objects.create(
-            name="Alerts of incidents",
-            task=ALERTS_TASK,
-            interval=interval,
-            expire_seconds=VERDICT_INTERVAL_SECONDS,  # late ones are worth nothing: each looks at all incidents
-            description="Tells the channels of incidents that begin or end, as the rules say. Every few seconds.",
-        )
-    if not PeriodicTask.objects.filter(task=HEARTBEAT_TASK).exists():
-        interval, _ = IntervalSchedule.objects.get_or_create(
-            every=HEARTBEAT_INTERVAL_SECONDS, period=IntervalSchedule.SECONDS
-        )
-        PeriodicTask.objects.create(
-            name="Heartbeat to an external service",
-            task=HEARTBEAT_TASK,
-            interval=interval,
-            expire_seconds=HEARTBEAT_INTERVAL_SECONDS,  # a late ping would say that a site is well that was not
-            description="Pings TELEMETRY_HEARTBEAT_URL while the site is well. Every minute.",
-        )
-    if not PeriodicTask.objects.filter(task=RETENTION_TASK).exists():
+    known = set(PeriodicTask.objects.values_list("task", flat=True))
+    for task, name, seconds, description in _every_few_seconds():
+        if task not in known:
+            interval, _ = IntervalSchedule.objects.get_or_create(every=seconds, period=IntervalSchedule.SECONDS)
+            # Late ones are worth nothing: the next one takes, looks at or tells all that they would have.
+            PeriodicTask.objects.create(
+                task=task, name=name, interval=interval, expire_seconds=seconds, description=description
+            )
+    if RETENTION_TASK not in known:
         crontab, _ = CrontabSchedule.objects.get_or_create(
             minute="15", hour=RETENTION_HOUR_UTC, day_of_week="*", day_of_month="*", month_of_year="*", timezone="UTC"
         )
         PeriodicTask.objects.create(
-            name="Retention of stored records",
             task=RETENTION_TASK,
+            name="Retention of stored records",
             crontab=crontab,
             expire_seconds=12 * 3600,
             description="Removes records older than they are kept. Daily.",
         )
+
+
+def _every_few_seconds() -> tuple[tuple[str, str, int, str], ...]:
+    """Return task, name, seconds between two, and description."""
+    return (
+        (
+            SNAPSHOT_TASK, "Snapshot of Redis into PostgreSQL", settings.TELEMETRY_SNAPSHOT_INTERVAL_SECONDS,
+            "Takes what is new in Redis. Every few seconds.",
+        ),
+        (
+            VERDICTS_TASK, "Verdicts on the active runs", VERDICT_INTERVAL_SECONDS,
+            "Tells the states of the active runs, and opens and closes incidents. Every few seconds.",
+        ),
+        (
+            ALERTS_TASK, "Alerts of incidents", VERDICT_INTERVAL_SECONDS,
+            "Tells the channels of incidents that begin or end, as the rules say. Every few seconds.",
+        ),
+        (
+            HEARTBEAT_TASK, "Heartbeat to an external service", HEARTBEAT_INTERVAL_SECONDS,
+            "Pings TELEMETRY_HEARTBEAT_URL while the site is well. Every minute.",
+        ),
+    )  # fmt: skip
