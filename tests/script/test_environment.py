@@ -62,5 +62,5 @@ def test_a_benchmark_that_is_no_part_is_refused():
     assert done.returncode == 1
     assert done.stderr == (
         "script/benchmark: 'nothing' is no part; "
-        "the parts are recording, soak, ingest, answers, time_answers, history, subscribers, verdicts.\n"
+        "the parts are recording, soak, ingest, answers, time_answers, history, pages, subscribers, verdicts.\n"
     )
