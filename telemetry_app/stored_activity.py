@@ -88,14 +88,14 @@ def samples_of(run_id: str, start: float, end: float) -> list[wire.SampleRecord]
     return records
 
 
-def turns_between(start: float, end: float, most: int = MOST_RECORDS) -> list[wire.TurnRecord]:
+def turns_between(start: float, end: float, most: int | None = None) -> list[wire.TurnRecord]:
     """Return the newest stored turns of all workloads that ended after `start` and began before `end` (unix seconds).
 
-    Of all, not of those that Redis knows: a holder of that time may be gone since.
+    Of all, not of those that Redis knows: a holder of that time may be gone since. `most` is at most `MOST_RECORDS`.
     """
     ended = {"at__gt": from_unix(start), "at__lt": from_unix(end) + TURN_SPAN}
     rows = Turn.objects.filter(**ended, started_at__lt=from_unix(end))
-    return [turn_of(row) for row in rows.order_by("-at")[:most]]
+    return [turn_of(row) for row in rows.order_by("-at")[: most or MOST_RECORDS]]
 
 
 def workers_of(run_id: str, names: Iterable[str], *, now: float, others: Iterable[str] = ()) -> StoredWorkers:

@@ -29,6 +29,12 @@ def test_operators_do_what_keeps_the_site_running_and_nothing_to_users_or_histor
     assert granted - of_schedule == {
         "telemetry_app.change_retentionpolicy", "telemetry_app.change_run", "telemetry_app.add_execution",
         "telemetry_app.view_apitoken", "telemetry_app.add_apitoken", "telemetry_app.change_apitoken",
+        "telemetry_app.change_alertdelivery",
+        *(
+            f"telemetry_app.{action}_{model}"
+            for action in ("add", "change", "delete")
+            for model in ("alertrule", "alertchannel", "alertmute")
+        ),
     }  # fmt: skip
     assert "django_celery_beat.change_periodictask" in of_schedule
     assert permissions_of(VIEWER) <= permissions_of(OPERATOR)
