@@ -70,7 +70,7 @@ def _placed(stretch: _Stretch, ops: Sequence[Span], serving: Sequence[Span]) -> 
     sure = union([*stretch.sure, *cut(serving, start, end)])
     placed = list(sure)
     left -= length(sure)
-    pauses = difference([(start, end)], ops)
+    pauses = difference([(start, end)], cut(ops, start, end))
     for pause in sorted(pauses, key=lambda pause: (not intersection([pause], sure), pause[1] != end, pause[0])):
         for begin, finish in difference([pause], sure):
             if left <= 0:
