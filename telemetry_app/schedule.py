@@ -13,6 +13,7 @@ ALERTS_TASK = "telemetry_app.alerts"
 HEARTBEAT_TASK = "telemetry_app.heartbeat"
 HEARTBEAT_INTERVAL_SECONDS = 60
 RETENTION_TASK = "telemetry_app.retention"
+RETENTION_NAME = "Retention of stored records"
 RETENTION_HOUR_UTC = "3"
 
 
@@ -38,7 +39,7 @@ def create_periodic_tasks() -> None:
     from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
     known = set(PeriodicTask.objects.values_list("task", flat=True))
-    for task, name, seconds, description in _every_few_seconds():
+    for task, name, seconds, description in every_few_seconds():
         if task not in known:
             interval, _ = IntervalSchedule.objects.get_or_create(every=seconds, period=IntervalSchedule.SECONDS)
             # Late ones are worth nothing: the next one takes, looks at or tells all that they would have.
@@ -51,15 +52,15 @@ def create_periodic_tasks() -> None:
         )
         PeriodicTask.objects.create(
             task=RETENTION_TASK,
-            name="Retention of stored records",
+            name=RETENTION_NAME,
             crontab=crontab,
             expire_seconds=12 * 3600,
             description="Removes records older than they are kept. Daily.",
         )
 
 
-def _every_few_seconds() -> tuple[tuple[str, str, int, str], ...]:
-    """Return task, name, seconds between two, and description."""
+def every_few_seconds() -> tuple[tuple[str, str, int, str], ...]:
+    """Return the tasks that are due every few seconds: task, name, seconds between two, and description."""
     return (
         (
             SNAPSHOT_TASK, "Snapshot of Redis into PostgreSQL", settings.TELEMETRY_SNAPSHOT_INTERVAL_SECONDS,
