@@ -77,3 +77,9 @@ def test_each_record_is_learned_once_and_redis_may_forget_it(writer):
     snapshot(after_seconds=40)
     learned = learned_of(Run.objects.get().op_seconds)[FORWARD_BACKWARD]
     assert (learned.records_count, learned.percentile_95_seconds) == (22, pytest.approx(40, rel=0.1))
+
+
+def test_an_op_of_any_length_is_remembered():
+    learned = learned_of(grown({}, ops([1e-300, 1e300, 1.7e308])))[FORWARD_BACKWARD]
+    assert learned.records_count == 3
+    assert learned.percentile_95_seconds == pytest.approx(1e9, rel=0.11)
