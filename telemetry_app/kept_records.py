@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
+import msgspec
+
 from workers_client import wire
 from workers_client.exceptions import MalformedRecordError
 from workers_client.wire_worker import WorkerRecord, parse_worker
@@ -17,6 +19,7 @@ from workers_client.wire_worker import WorkerRecord, parse_worker
 OPERATIONS = 10_000  # the whole lists of five runs, about 20 MB
 NEWEST_OPERATIONS = 20_000  # the newest 64 of 300 active runs, which each look at all of them reads; about 40 MB
 TURNS = 4_000  # the newest 64 of 60 workloads, with up to 4 KB of ops each
+STORED_TURNS = 4_000  # an hour of a busy device, which its runs' step clocks read again and again
 WORKERS = 1_000
 LARGEST_BYTES = 4_096  # of a larger record nothing is kept: what strangers write must not fill the memory
 
@@ -63,6 +66,26 @@ def _parsed_turn(workload: str, raw: bytes) -> wire.TurnRecord:
     return wire.parse_turn(raw, workload=workload)
 
 
+def stored_turn_of(
+    workload: str, started_at: float, at: float, record_id: str, role: str, worker: str, node: str,
+    requested_at: float | None, ops: str,
+) -> wire.TurnRecord:  # fmt: skip
+    """Return the GPU turn of a row's columns, instants in unix seconds, `ops` as JSON. Nobody changes it."""
+    kept = _kept_stored_turn if len(ops) <= LARGEST_BYTES else turn_of_row
+    return kept(workload, started_at, at, record_id, role, worker, node, requested_at, ops)
+
+
+def turn_of_row(
+    workload: str, started_at: float, at: float, record_id: str, role: str, worker: str, node: str,
+    requested_at: float | None, ops: str,
+) -> wire.TurnRecord:  # fmt: skip
+    """Do the same without keeping it."""
+    return wire.TurnRecord(
+        workload, started_at, at, id=record_id, role=role or None, worker=worker or None, node=node or None,
+        requested_at=requested_at, ops=_ops.decode(ops),
+    )  # fmt: skip
+
+
 def worker_of(worker: str, raw: Any) -> WorkerRecord:
     """Return a worker's record; `raw` is what its key holds.
 
@@ -81,4 +104,6 @@ def _parsed_worker(worker: str, raw: bytes) -> WorkerRecord:
 _kept_operation = lru_cache(OPERATIONS)(_parsed_operation)
 _kept_newest = lru_cache(NEWEST_OPERATIONS)(_parsed_operation)
 _kept_turn = lru_cache(TURNS)(_parsed_turn)
+_ops = msgspec.json.Decoder(tuple[wire.TurnOp, ...])
+_kept_stored_turn = lru_cache(STORED_TURNS)(turn_of_row)
 _kept_worker = lru_cache(WORKERS)(_parsed_worker)

@@ -14,7 +14,7 @@ from math import inf
 from telemetry_app import step_clock
 from telemetry_app.device_time import DeviceTime, device_time, runs_of, waited_for
 from telemetry_app.gpu_turns import SWITCHES, share_a_device
-from telemetry_app.grouping import group_operations, steps_of
+from telemetry_app.grouping import OperationGroup, OperationKey, steps_of
 from telemetry_app.sampling_time import SAMPLE, sampling_spans
 from telemetry_app.spans import Span, difference, intersection, microseconds, union
 from telemetry_app.step_clock import StepTime, StepWindow
@@ -65,8 +65,9 @@ def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = 
     wanted = [window for window in windows if window.step >= first and (last is None or window.step <= last)]
     turns = [_turn_on_one_clock(turn, activity.offsets) for turn in activity.turns]
     activity = replace(activity, samples=[_sample_on_one_clock(each, activity.offsets) for each in activity.samples])
-    claims = _claims(activity, [record for _, record in operations], turns)
-    times = step_clock.step_times(wanted, claims, _device(activity.run_id, turns))
+    own = [turn for turn in turns if activity.run_id in runs_of(turn)]
+    claims = _claims(activity, [record for _, record in operations], own)
+    times = step_clock.step_times(wanted, claims, _device(own, turns))
     told = _told_offsets(operations, activity)
     for time in times:
         time.clock_offset_seconds = told.get(time.window.step)
@@ -83,7 +84,7 @@ def begin_of(operations: Numbered) -> float:
 # --- Steps ----------------------------------------------------------------------------------------------------
 def _windows(operations: Numbered, activity: RunActivity) -> list[StepWindow]:
     """Return when each step was. The open one goes on as long as something of the run is open."""
-    steps = steps_of(group_operations(operations), steps_completed=activity.steps_completed)
+    steps = steps_of(_groups(operations), steps_completed=activity.steps_completed)
     windows: list[StepWindow] = []
     for step in steps:
         end = max(group.finished_at for group in step.operations.values())
@@ -93,6 +94,21 @@ def _windows(operations: Numbered, activity: RunActivity) -> list[StepWindow]:
             # One that ended within the step before it (another trainer's) took no time of its own.
             windows.append(StepWindow(step.step, step.completed, start, max(start, finish)))
     return _with_what_is_open(windows, activity)
+
+
+def _groups(operations: Numbered) -> dict[OperationKey, OperationGroup]:
+    """Fold ops by step and name as `group_operations` does, as far as windows are told from it: no metrics."""
+    groups: dict[OperationKey, OperationGroup] = {}
+    for step, record in operations:
+        key = step, record.operation
+        group = groups.get(key) or groups.setdefault(key, OperationGroup())
+        group.count += 1
+        group.failures += record.status != wire.Status.SUCCEEDED.value
+        group.started_at = min(group.started_at, record.at if record.started_at is None else record.started_at)
+        group.finished_at = max(group.finished_at, record.at)
+        if record.enqueued_at is not None:
+            group.first_enqueued_at = min(record.enqueued_at, group.first_enqueued_at or record.enqueued_at)
+    return groups
 
 
 def _with_what_is_open(windows: list[StepWindow], activity: RunActivity) -> list[StepWindow]:
@@ -109,9 +125,8 @@ def _with_what_is_open(windows: list[StepWindow], activity: RunActivity) -> list
 
 # --- Claims ---------------------------------------------------------------------------------------------------
 def _claims(
-    activity: RunActivity, operations: Sequence[wire.OpRecord], turns: Sequence[wire.TurnRecord]
+    activity: RunActivity, operations: Sequence[wire.OpRecord], own: Sequence[wire.TurnRecord]
 ) -> dict[str, list[Span]]:
-    own = [turn for turn in turns if activity.run_id in runs_of(turn)]
     claims: dict[str, list[Span]] = {part: [] for part in step_clock.PARTS}
     for record in operations:
         part = part_of(record.operation)
@@ -183,12 +198,11 @@ def _samples(turn: wire.TurnRecord, run_id: str) -> bool:
     return any(_is_sample(op, run_id) for op in turn.ops)
 
 
-def _device(run_id: str, turns: Sequence[wire.TurnRecord]) -> DeviceTime:
-    """Return who had the device that the run waited for, at each instant that it waited.
+def _device(own: Sequence[wire.TurnRecord], turns: Sequence[wire.TurnRecord]) -> DeviceTime:
+    """Return who of all turns had the device that the run's own waited for, at each instant that they waited.
 
     Its trainer and its sampler may be on two: an instant at which both wait counts for the first by name.
     """
-    own = [turn for turn in turns if run_id in runs_of(turn)]
     by_node: dict[str, list[wire.TurnRecord]] = {}
     for turn in own:
         by_node.setdefault(turn.node or "", []).append(turn)
@@ -207,6 +221,8 @@ def _span(start: float, end: float) -> Span:
 def _on_one_clock(record: wire.OpRecord, activity: RunActivity) -> wire.OpRecord:
     """Return what the clock needs of an op."""
     offset = activity.offsets.get(record.worker or "", 0.0)
+    if not (offset or activity.enqueue_offset) and record.started_at is not None:
+        return record
     return wire.OpRecord(
         record.run_id,
         record.operation,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from telemetry_app.spans import Span, cut, difference, intersection, length, microseconds, union
+from telemetry_app.spans import Span, cut, difference, length, microseconds, union
 from workers_client import wire
 
 SAMPLE = wire.SAMPLE
@@ -71,8 +71,8 @@ def _placed(stretch: _Stretch, ops: Sequence[Span], serving: Sequence[Span]) -> 
     placed = list(sure)
     left -= length(sure)
     pauses = difference([(start, end)], cut(ops, start, end))
-    for pause in sorted(pauses, key=lambda pause: (not intersection([pause], sure), pause[1] != end, pause[0])):
-        for begin, finish in difference([pause], sure):
+    for pause in sorted(pauses, key=lambda pause: (not cut(sure, *pause), pause[1] != end, pause[0])):
+        for begin, finish in difference([pause], cut(sure, *pause)):
             if left <= 0:
                 return placed
             placed.append((begin, min(finish, begin + left)))

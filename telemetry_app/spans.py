@@ -7,11 +7,11 @@ oldest first.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from operator import itemgetter
 
 Span = tuple[int, int]
-_EVER = 2**63  # microseconds: before and behind every instant
 
 
 def microseconds(at: float) -> int:
@@ -51,20 +51,51 @@ def cut(spans: Sequence[Span], start: int, end: int) -> list[Span]:
 
 def intersection(spans: Iterable[Span], others: Iterable[Span]) -> list[Span]:
     """Return the instants that are in both."""
-    first, second = union(spans), union(others)
-    found: list[Span] = []
-    place = 0
-    for start, end in first:
-        while place < len(second) and second[place][1] <= start:
-            place += 1
-        index = place
-        while index < len(second) and second[index][0] < end:
-            found.append((max(start, second[index][0]), min(end, second[index][1])))
-            index += 1
-    return found
+    return divided(union(spans), union(others))[0]
 
 
 def difference(spans: Iterable[Span], others: Iterable[Span]) -> list[Span]:
     """Return the instants that are in the spans and in none of the others."""
-    edges = [-_EVER, *(edge for span in union(others) for edge in span), _EVER]
-    return intersection(spans, zip(edges[::2], edges[1::2], strict=True))
+    return divided(union(spans), union(others))[1]
+
+
+def divided(spans: Sequence[Span], others: Sequence[Span]) -> tuple[list[Span], list[Span]]:
+    """Return the instants that are in both, and those that are in the spans alone, in one pass.
+
+    Unlike the functions above it takes what they return: disjoint spans, oldest first.
+    """
+    if not others:
+        return [], list(spans)
+    inside: list[Span] = []
+    outside: list[Span] = []
+    place, count = 0, len(others)
+    for start, end in spans:
+        while place < count and others[place][1] <= start:
+            place += 1
+        while place < count and others[place][0] < end:
+            begin, finish = others[place]
+            if begin > start:
+                outside.append((start, begin))
+                start = begin
+            if finish >= end:  # it may reach into the next span, too
+                inside.append((start, end))
+                start = end
+                break
+            inside.append((start, finish))
+            start = finish
+            place += 1
+        if start < end:
+            outside.append((start, end))
+    return inside, outside
+
+
+def length_until(spans: Sequence[Span]) -> Callable[[int], int]:
+    """Return a function that tells how much of disjoint spans, oldest first, lies before an instant."""
+    ends = [end for _, end in spans]
+    sums = list(accumulate((end - start for start, end in spans), initial=0))
+
+    def until(instant: int) -> int:
+        whole = bisect_left(ends, instant)
+        return sums[whole] if whole == len(ends) else sums[whole] + max(0, instant - spans[whole][0])
+
+    return until

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from telemetry_app.device_time import DeviceTime, Use
-from telemetry_app.spans import Span, cut, difference, intersection, length, union
+from telemetry_app.spans import Span, cut, divided, length_until, union
 
 TRAINING = "training"
 SAVING = "saving"
@@ -61,7 +61,17 @@ class StepTime:
 def step_times(windows: Sequence[StepWindow], claims: Claims, device: DeviceTime) -> list[StepTime]:
     """Split each window into its parts; `device` is the one that the run waits for."""
     parts = exclusive(claims, [(window.start, window.end) for window in windows])
-    return [_step_time(window, parts, device) for window in windows]
+    until = {part: length_until(parts[part]) for part in PARTS}
+    overlapped = length_until(device.overlaps)
+    return [
+        StepTime(
+            window=window,
+            parts={part: until[part](window.end) - until[part](window.start) for part in PARTS},
+            gpu_wait_by=device.during(cut(parts[GPU_WAIT], window.start, window.end)),
+            overlap=overlapped(window.end) - overlapped(window.start),
+        )
+        for window in windows
+    ]
 
 
 def exclusive(claims: Claims, within: Iterable[Span]) -> dict[str, list[Span]]:
@@ -69,17 +79,6 @@ def exclusive(claims: Claims, within: Iterable[Span]) -> dict[str, list[Span]]:
     rest = union(within)
     found: dict[str, list[Span]] = {}
     for part in _CLAIMED:
-        found[part] = intersection(claims.get(part, ()), rest)
-        rest = difference(rest, found[part])
+        found[part], rest = divided(rest, union(claims.get(part, ())))
     found[CLIENT] = rest
     return found
-
-
-def _step_time(window: StepWindow, parts: Mapping[str, list[Span]], device: DeviceTime) -> StepTime:
-    within = {part: cut(parts[part], window.start, window.end) for part in PARTS}
-    return StepTime(
-        window=window,
-        parts={part: length(within[part]) for part in PARTS},
-        gpu_wait_by=device.during(within[GPU_WAIT]),
-        overlap=length(cut(device.overlaps, window.start, window.end)),
-    )
