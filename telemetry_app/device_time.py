@@ -7,24 +7,16 @@ did are reported.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import NamedTuple
+from operator import attrgetter, itemgetter
 
-from telemetry_app.spans import Span, difference, microseconds, union
+from telemetry_app.spans import Span, difference, union
+from telemetry_app.turn_spans import Piece, TurnSpans, Use, spans_of
 from workers_client.wire import TurnRecord
 
-
-class Use(NamedTuple):
-    """What a device was held for. `run_id` is None where several runs or none are named, `operation` between ops."""
-
-    workload: str
-    run_id: str | None
-    operation: str | None
-
-
-Piece = tuple[int, int, Use]  # start and end in unix microseconds
+_Held = tuple[int, int, TurnSpans]
+_order = attrgetter("order")
 
 
 @dataclass(slots=True)
@@ -34,7 +26,7 @@ class DeviceTime:
     A turn is cut at its ops where somebody asks what it ran: most are waited for by nobody.
     """
 
-    held: list[tuple[int, int, TurnRecord]] = field(default_factory=list)
+    held: list[_Held] = field(default_factory=list)
     overlaps: list[Span] = field(default_factory=list)
     _ends: list[int] = field(init=False)
     _cut: dict[int, tuple[list[int], list[Piece]]] = field(init=False, default_factory=dict)
@@ -55,7 +47,7 @@ class DeviceTime:
                 found[None] = found.get(None, 0) + free
         return found
 
-    def within(self, start: int, end: int) -> Iterator[tuple[int, int, TurnRecord]]:
+    def within(self, start: int, end: int) -> Iterator[_Held]:
         """Yield who had it from `start` to `end`."""
         for index in range(bisect_right(self._ends, start), len(self.held)):
             first, last, turn = self.held[index]
@@ -76,19 +68,24 @@ class DeviceTime:
     def _pieces_of(self, index: int) -> tuple[list[int], list[Piece]]:
         if index not in self._cut:
             first, last, turn = self.held[index]
-            pieces = _pieces(turn, first, last)
+            pieces = turn.pieces(first, last)
             self._cut[index] = [end for _, end, _ in pieces], pieces
         return self._cut[index]
 
 
 def device_time(turns: Iterable[TurnRecord]) -> DeviceTime:
     """Return who had the device that these turns are of, each turn once."""
-    held: list[tuple[int, int, TurnRecord]] = []
+    return device_time_of(map(spans_of, turns))
+
+
+def device_time_of(turns: Iterable[TurnSpans]) -> DeviceTime:
+    """Do the same with turns on one clock."""
+    held: list[_Held] = []
     overlaps: list[Span] = []
     taken_until: int | None = None
-    unique = {(turn.workload, turn.identity): turn for turn in turns}
+    unique = {turn.order[2:]: turn for turn in turns}
     for turn in sorted(unique.values(), key=_order):
-        start, end = microseconds(turn.started_at), microseconds(turn.at)
+        start, end = turn.start, turn.end
         if taken_until is not None and start < taken_until:
             overlaps.append((start, min(end, taken_until)))
             start = taken_until
@@ -100,7 +97,7 @@ def device_time(turns: Iterable[TurnRecord]) -> DeviceTime:
 
 def waited_for(devices: Iterable[tuple[Iterable[Span], DeviceTime]]) -> DeviceTime:
     """Return the uses of several devices, each of those instants at which it was waited for: the first that was."""
-    held: list[tuple[int, int, TurnRecord]] = []
+    held: list[_Held] = []
     overlaps: list[Span] = []
     taken: list[Span] = []
     for waits, device in devices:
@@ -114,26 +111,3 @@ def waited_for(devices: Iterable[tuple[Iterable[Span], DeviceTime]]) -> DeviceTi
 def runs_of(turn: TurnRecord) -> set[str]:
     """Return the runs that a turn worked for."""
     return {op.run_id for op in turn.ops if op.run_id}
-
-
-def _order(turn: TurnRecord) -> tuple[float, float, str, str]:
-    return turn.started_at, turn.at, turn.workload, turn.identity
-
-
-def _pieces(turn: TurnRecord, start: int, end: int) -> list[Piece]:
-    """Cut a turn at its ops; where several run at once, the one that began first counts."""
-    runs: Sequence[str] = sorted(runs_of(turn))
-    between = Use(turn.workload, runs[0] if len(runs) == 1 else None, None)
-    pieces: list[Piece] = []
-    at = start
-    for first, last, name, run_id in sorted((op.start, op.end, op.name, op.run_id or "") for op in turn.ops):
-        begin, finish = max(microseconds(first), at), min(microseconds(last), end)
-        if finish <= begin:
-            continue
-        if begin > at:
-            pieces.append((at, begin, between))
-        pieces.append((begin, finish, Use(turn.workload, run_id or between.run_id, name)))
-        at = finish
-    if at < end:
-        pieces.append((at, end, between))
-    return pieces

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from telemetry_app import step_clock
-from telemetry_app.device_time import DeviceTime, device_time, runs_of, waited_for
+from telemetry_app.device_time import DeviceTime, device_time_of, waited_for
 from telemetry_app.gpu_turns import SWITCHES, share_a_device
 from telemetry_app.grouping import OperationGroup, OperationKey, steps_of
 from telemetry_app.sampling_time import SAMPLE, sampling_spans
 from telemetry_app.spans import Span, difference, intersection, microseconds, union
 from telemetry_app.step_clock import StepTime, StepWindow
+from telemetry_app.turn_spans import TurnSpans, kept_spans_of
 from workers_client import wire
 from workers_client.wire_values import LAST_INSTANT
 
@@ -63,9 +64,9 @@ def run_step_times(activity: RunActivity, *, first: int = 0, last: int | None = 
     operations = [(step, _on_one_clock(record, activity)) for step, record in activity.operations]
     windows = _windows(operations, activity)
     wanted = [window for window in windows if window.step >= first and (last is None or window.step <= last)]
-    turns = [_turn_on_one_clock(turn, activity.offsets) for turn in activity.turns]
+    turns = [kept_spans_of(turn, activity.offsets.get(turn.worker or "", 0.0)) for turn in activity.turns]
     activity = replace(activity, samples=[_sample_on_one_clock(each, activity.offsets) for each in activity.samples])
-    own = [turn for turn in turns if activity.run_id in runs_of(turn)]
+    own = [turn for turn in turns if activity.run_id in turn.runs]
     claims = _claims(activity, [record for _, record in operations], own)
     times = step_clock.step_times(wanted, claims, _device(own, turns))
     told = _told_offsets(operations, activity)
@@ -125,7 +126,7 @@ def _with_what_is_open(windows: list[StepWindow], activity: RunActivity) -> list
 
 # --- Claims ---------------------------------------------------------------------------------------------------
 def _claims(
-    activity: RunActivity, operations: Sequence[wire.OpRecord], own: Sequence[wire.TurnRecord]
+    activity: RunActivity, operations: Sequence[wire.OpRecord], own: Sequence[TurnSpans]
 ) -> dict[str, list[Span]]:
     claims: dict[str, list[Span]] = {part: [] for part in step_clock.PARTS}
     for record in operations:
@@ -136,13 +137,11 @@ def _claims(
         claims[part].append(_span(start, end))
     queued = [*claims[step_clock.QUEUE], *(_queued(record) for record in operations if record.enqueued_at is not None)]
     running = [span for part in (step_clock.TRAINING, step_clock.SAVING) for span in claims[part]]
-    sampled = [_span(op.start, op.end) for turn in own for op in turn.ops if _is_sample(op, activity.run_id)]
-    serving = [_span(turn.requested_at or turn.started_at, turn.at) for turn in own if _samples(turn, activity.run_id)]
+    sampled, serving = _sampled(own, activity.run_id)
     claims[step_clock.SAMPLING] += sampled + sampling_spans(activity.samples, [*queued, *running], [*sampled, *serving])
     is_open = union([*queued, *running, *serving, *claims[step_clock.SAMPLING]])
-    claims[step_clock.GPU_SWITCH] += [_span(op.start, op.end) for op in _switches(own, activity.run_id)]
-    waits = [_span(turn.requested_at, turn.started_at) for turn in own if turn.requested_at is not None]
-    claims[step_clock.GPU_WAIT] = intersection([*waits, *claims[step_clock.GPU_WAIT]], is_open)
+    claims[step_clock.GPU_SWITCH] += _switches(own, activity.run_id)
+    claims[step_clock.GPU_WAIT] = intersection([*_waits(own), *claims[step_clock.GPU_WAIT]], is_open)
     lives = _alive(activity.lives)
     claims[step_clock.QUEUE] = queued if lives is None else intersection(queued, lives)
     claims[step_clock.NO_WORKER] += [] if lives is None else difference(queued, lives)
@@ -185,31 +184,39 @@ def _alive(lives: Sequence[Life]) -> list[Span] | None:
 
 
 # --- Turns ----------------------------------------------------------------------------------------------------
-def _switches(own: Iterable[wire.TurnRecord], run_id: str) -> list[wire.TurnOp]:
+def _waits(turns: Iterable[TurnSpans]) -> list[Span]:
+    return [turn.wait for turn in turns if turn.wait is not None]
+
+
+def _switches(own: Iterable[TurnSpans], run_id: str) -> list[Span]:
     """Return the switches of the run's turns: its own, and those of no run, which serve all that a turn worked for."""
-    return [op for turn in own for op in turn.ops if op.name in SWITCHES and op.run_id in (None, run_id)]
+    return [span for turn in own for span, name, of_run in turn.ops if name in SWITCHES and of_run in (None, run_id)]
 
 
-def _is_sample(op: wire.TurnOp, run_id: str) -> bool:
-    return op.name == SAMPLE and op.run_id == run_id
+def _sampled(own: Iterable[TurnSpans], run_id: str) -> tuple[list[Span], list[Span]]:
+    """Return when the run's turns sampled for it, and when those that did were asked for or held the device."""
+    sampled: list[Span] = []
+    serving: list[Span] = []
+    for turn in own:
+        spans = [span for span, name, of_run in turn.ops if name == SAMPLE and of_run == run_id]
+        if spans:
+            sampled += spans
+            serving.append((turn.wait[0] if turn.wait else turn.start, turn.end))
+    return sampled, serving
 
 
-def _samples(turn: wire.TurnRecord, run_id: str) -> bool:
-    return any(_is_sample(op, run_id) for op in turn.ops)
-
-
-def _device(own: Sequence[wire.TurnRecord], turns: Sequence[wire.TurnRecord]) -> DeviceTime:
+def _device(own: Sequence[TurnSpans], turns: Sequence[TurnSpans]) -> DeviceTime:
     """Return who of all turns had the device that the run's own waited for, at each instant that they waited.
 
     Its trainer and its sampler may be on two: an instant at which both wait counts for the first by name.
     """
-    by_node: dict[str, list[wire.TurnRecord]] = {}
+    by_node: dict[str, list[TurnSpans]] = {}
     for turn in own:
-        by_node.setdefault(turn.node or "", []).append(turn)
+        by_node.setdefault(turn.turn.node or "", []).append(turn)
     devices: list[tuple[list[Span], DeviceTime]] = []
     for _, used in sorted(by_node.items(), key=lambda pair: (not pair[0], pair[0])):  # those without a name last
-        waits = [_span(turn.requested_at, turn.started_at) for turn in used if turn.requested_at is not None]
-        devices.append((waits, device_time(turn for turn in turns if share_a_device(turn, used[0]))))
+        of_device = (turn for turn in turns if share_a_device(turn.turn, used[0].turn))
+        devices.append((_waits(used), device_time_of(of_device)))
     return devices[0][1] if len(devices) == 1 else waited_for(devices)
 
 
@@ -253,17 +260,18 @@ def _told_offsets(operations: Numbered, activity: RunActivity) -> dict[int, floa
     return told
 
 
-def _far_spans(activity: RunActivity, turns: Iterable[wire.TurnRecord]) -> Iterator[tuple[Span, str | None, float]]:
+def _far_spans(activity: RunActivity, turns: Iterable[TurnSpans]) -> Iterator[tuple[Span, str | None, float]]:
     """Yield the spans that turns and samples of clocks off by more than a second tell of, on Redis's clock.
 
     Each with its offset, and with its workload where it tells of a step alone that waited for that.
     """
     far = {worker: offset for worker, offset in activity.offsets.items() if abs(offset) > TOLD_OFFSET_SECONDS}
     for turn in turns if far else ():
-        if turn.worker in far:
-            start = turn.started_at if turn.requested_at is None else turn.requested_at
-            workload = None if activity.run_id in runs_of(turn) else turn.workload
-            yield _span(start, turn.at), workload, far[turn.worker]
+        offset = far.get(turn.turn.worker or "")
+        if offset is not None:
+            start = turn.wait[0] if turn.wait else turn.start
+            workload = None if activity.run_id in turn.runs else turn.turn.workload
+            yield (start, turn.end), workload, offset
     for sample in activity.samples if far else ():
         if sample.worker in far:
             accepted = sample.accepted_at if isinstance(sample, wire.SampleFailure) else sample.first_accepted_at
@@ -299,21 +307,3 @@ def _sample_on_one_clock(record: wire.SampleRecord, offsets: Mapping[str, float]
 
 def _moved(at: float | None, offset: float) -> float | None:
     return None if at is None else at - offset
-
-
-def _turn_on_one_clock(turn: wire.TurnRecord, offsets: Mapping[str, float]) -> wire.TurnRecord:
-    offset = offsets.get(turn.worker or "", 0.0)
-    if not offset:
-        return turn
-    return wire.TurnRecord(
-        turn.workload,
-        turn.started_at - offset,
-        turn.at - offset,
-        id=turn.identity,
-        worker=turn.worker,
-        node=turn.node,
-        requested_at=None if turn.requested_at is None else turn.requested_at - offset,
-        ops=tuple(
-            wire.TurnOp(op.name, op.start - offset, op.end - offset, op.count, run_id=op.run_id) for op in turn.ops
-        ),
-    )

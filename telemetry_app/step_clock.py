@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from telemetry_app.device_time import DeviceTime, Use
+from telemetry_app.device_time import DeviceTime
 from telemetry_app.spans import Span, cut, divided, length_until, union
+from telemetry_app.turn_spans import Use
 
 TRAINING = "training"
 SAVING = "saving"

@@ -13,7 +13,7 @@ from django.db.models import Q
 from telemetry_app import kept_records
 from telemetry_app.health import LATE_INTERVALS
 from telemetry_app.instants import from_unix, to_unix
-from telemetry_app.models import Gap, Operation, Sample, Worker
+from telemetry_app.models import Operation, Sample, Worker
 from telemetry_app.one_clock import enqueue_offset
 from telemetry_app.open_activity import API_SERVER, SERVING, correction
 from telemetry_app.run_activity import Life
@@ -45,6 +45,10 @@ SELECT workload, extract(epoch FROM started_at)::float8, extract(epoch FROM at):
        extract(epoch FROM requested_at)::float8, ops::text
 FROM telemetry_app_turn WHERE at > %(start)s AND at < %(last)s AND started_at < %(end)s
 ORDER BY at DESC LIMIT %(limit)s
+"""
+_GAPS = """
+SELECT extract(epoch FROM after_at)::float8, extract(epoch FROM before_at)::float8
+FROM telemetry_app_gap WHERE run_id = %s AND after_at IS NOT NULL AND before_at IS NOT NULL
 """
 
 
@@ -150,6 +154,6 @@ def oldest_looked_at(records: Sequence[wire.OpRecord | wire.TurnRecord | wire.Sa
 
 def gaps_of(run_id: str) -> list[tuple[float, float]]:
     """Return the spans in which records of a run are lost."""
-    rows = Gap.objects.filter(run_id=run_id, after_at__isnull=False, before_at__isnull=False)
-    spans = rows.values_list("after_at", "before_at")
-    return [(after.timestamp(), before.timestamp()) for after, before in spans if after and before]
+    with connection.cursor() as cursor:
+        cursor.execute(_GAPS, (run_id,))
+        return cursor.fetchall()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from telemetry_app.device_time import Use
 from telemetry_app.spans import seconds
 from telemetry_app.step_clock import (
     CLIENT,
@@ -21,6 +20,7 @@ from telemetry_app.step_clock import (
     UNTRACKED,
     StepTime,
 )
+from telemetry_app.turn_spans import Use
 
 SLOWEST = 5
 _WORTH_A_WORD = 1_000  # microseconds: what differs by less is the same

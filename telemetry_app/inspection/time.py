@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from telemetry_app import step_clock, stored_activity
-from telemetry_app.device_time import Use
 from telemetry_app.exceptions import HistoryUnavailableError
 from telemetry_app.facts import known_workers
 from telemetry_app.inspection.sources import RunSources, history, or_none_where_live_is_out, run_sources
 from telemetry_app.inspection.steps import DEFAULT_LAST, Numbered, StepsAnswer, answer_steps, check_span
 from telemetry_app.inspection.turn_sources import new_turns
 from telemetry_app.instants import rfc3339
-from telemetry_app.models import StepTime as StepTimeRow
 from telemetry_app.open_activity import SERVING, life_of, offsets_of, open_activity
 from telemetry_app.readers import LiveWorkers, read_workers
 from telemetry_app.run_activity import Life, RunActivity, begin_of, run_step_times
@@ -22,9 +20,10 @@ from telemetry_app.run_state import WorkerFact
 from telemetry_app.spans import seconds
 from telemetry_app.step_clock import StepTime
 from telemetry_app.step_numbers import number_steps
-from telemetry_app.step_time_rows import time_of
+from telemetry_app.step_time_rows import kept_step_times
 from telemetry_app.stored_activity import StoredWorkers
 from telemetry_app.time_comparison import Difference, compared, slowest, totals
+from telemetry_app.turn_spans import Use
 from workers_client import wire
 
 T = TypeVar("T")
@@ -150,9 +149,7 @@ def _kept(sources: RunSources, steps: Sequence[int]) -> dict[int, StepTime]:
     """Return what history keeps of these steps."""
     if not steps:
         return {}
-    rows = StepTimeRow.objects.filter(run_id=sources.run_id, step__range=(steps[0], steps[-1]))
-    kept: list[StepTime] = _stored(sources, lambda: [time_of(row) for row in rows], [])
-    return {time.window.step: time for time in kept}
+    return _stored(sources, lambda: kept_step_times(sources.run_id, steps[0], steps[-1]), {})
 
 
 def _split(
@@ -234,7 +231,7 @@ def _operations(sources: RunSources, first: int, last: int | None) -> Numbered:
 
 def _samples(sources: RunSources, start: float, end: float) -> list[wire.SampleRecord]:
     live = list(sources.live.samples.records) if sources.live else []
-    if live and live[0].at <= start:
+    if (live and live[0].at <= start) or _has_all_samples(sources):
         return live
     stored: list[wire.SampleRecord] = _stored(
         sources, lambda: stored_activity.samples_of(sources.run_id, start, end), []
@@ -243,6 +240,13 @@ def _samples(sources: RunSources, start: float, end: float) -> list[wire.SampleR
     return list(
         ({record.identity: record for record in stored} | {record.identity: record for record in live}).values()
     )
+
+
+def _has_all_samples(sources: RunSources) -> bool:
+    """Return whether Redis has all samples of the run: history has none to add."""
+    if sources.live is None or sources.row is None:
+        return False
+    return sources.row.sample_records_count + len(sources.new_samples) <= len(sources.live.samples.records)
 
 
 def _turns(sources: RunSources, start: float, end: float) -> list[wire.TurnRecord]:

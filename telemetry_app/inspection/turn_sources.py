@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
+
+from django.db import connection
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError
 from telemetry_app.inspection.sources import history, or_none_where_live_is_out
 from telemetry_app.instants import from_unix
-from telemetry_app.models import ListCursor, Turn
+from telemetry_app.models import Turn
 from telemetry_app.rows import turn_of
 from workers_client import wire
 
 WORKLOADS = 500  # most recently used workloads whose lists are looked at
 FIRST_TURNS = 64  # newest of each workload: more than come between two snapshots. Where it is less, all are read
 REDELIVERY_SPAN = timedelta(days=1)  # as in `bulk.py`: within it a record is stored once
+# As text: nearly each answer asks both, and to compile them anew takes longer than PostgreSQL does.
+_NEWEST_TAKEN = "SELECT list_key, newest_record_id FROM telemetry_app_listcursor WHERE list_key = ANY(%s)"
+_STORED = """
+SELECT workload, record_id FROM telemetry_app_turn
+WHERE workload = ANY(%s) AND record_id = ANY(%s) AND at BETWEEN %s AND %s
+"""
 
 
 @dataclass(slots=True)
@@ -66,8 +75,7 @@ def stored_turns_between(
 
 def _cursors(workloads: Sequence[str]) -> dict[str, str]:
     keys = {wire.turns_key(workload): workload for workload in workloads}
-    rows = ListCursor.objects.filter(list_key__in=keys).values_list("list_key", "newest_record_id")
-    return {keys[key]: newest for key, newest in history(lambda: list(rows)) if newest}
+    return {keys[key]: newest for key, newest in history(lambda: _rows(_NEWEST_TAKEN, (list(keys),))) if newest}
 
 
 def _lists_behind(workloads: Sequence[str], cursors: dict[str, str]) -> dict[str, readers.Checked[wire.TurnRecord]]:
@@ -92,16 +100,23 @@ def _behind(checked: readers.Checked[wire.TurnRecord], newest_record_id: str | N
     return checked.records
 
 
+def _rows(statement: str, parameters: Sequence[Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return cursor.fetchall()
+
+
 def _not_stored(found: LiveTurns) -> list[wire.TurnRecord]:
     """Leave out what is stored: a record told again, or one whose list came back without its cursor's record."""
     ends = [from_unix(record.at) for record in found.records]
-    rows = Turn.objects.filter(
-        workload__in={record.workload for record in found.records},
-        record_id__in=[record.identity for record in found.records],
-        at__range=(min(ends) - REDELIVERY_SPAN, max(ends) + REDELIVERY_SPAN),
-    ).values_list("workload", "record_id")
+    asked = (
+        list({record.workload for record in found.records}),
+        [record.identity for record in found.records],
+        min(ends) - REDELIVERY_SPAN,
+        max(ends) + REDELIVERY_SPAN,
+    )
     try:
-        known = set(history(lambda: list(rows.order_by())))
+        known = set(history(lambda: _rows(_STORED, asked)))
     except HistoryUnavailableError:
         found.has_history = False
         return found.records

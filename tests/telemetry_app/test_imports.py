@@ -37,6 +37,7 @@ PURE = tuple(
         "wrong_clocks",
         "spans",
         "gpu_turns",
+        "turn_spans",
         "device_time",
         "device_share",
         "gpu_share",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry_app.device_time import Use, device_time
+from telemetry_app.device_time import device_time
 from telemetry_app.step_clock import CLIENT, GPU_WAIT, PARTS, StepWindow, step_times
+from telemetry_app.turn_spans import Use
 from tests.support.records import START, turn
 from workers_client.wire import TurnOp
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry_app.device_time import Use
 from telemetry_app.spans import microseconds
 from telemetry_app.step_clock import PARTS, StepTime, StepWindow
 from telemetry_app.time_comparison import compared, slowest, totals
+from telemetry_app.turn_spans import Use
 
 SECOND = 1_000_000
 
