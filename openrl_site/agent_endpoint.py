@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.core.handlers.asgi import ASGIRequest
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -26,6 +26,7 @@ from rest_framework.views import APIView
 
 from openrl_inspect.addresses import Address
 from openrl_inspect.site import Site, open_site
+from openrl_site.threaded_handler import ThreadedHandler
 from telemetry_app.api.authentication import BearerOrTokenAuthentication
 
 _GRANTED = 204
@@ -99,7 +100,7 @@ def _opened() -> AbstractAsyncContextManager[Site]:
 
 @cache
 def _application() -> Any:
-    return ASGIHandler()
+    return ThreadedHandler()
 
 
 class _Answer:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
-from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.utils.decorators import sync_and_async_middleware
 
 STRICT = "default-src 'self'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 # The theme evaluates Alpine expressions and sets inline styles; without both its menus stay open and its page blurred.
@@ -24,16 +21,10 @@ PERMISSIONS = ", ".join(
 )  # fmt: skip
 
 
-@sync_and_async_middleware
-def content_security_policy(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def content_security_policy(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
     """Set the policies on every answer that has none of its own."""
-    if iscoroutinefunction(get_response):
-        get_response_async: Callable[[HttpRequest], Awaitable[HttpResponseBase]] = get_response
-
-        async def middleware_async(request: HttpRequest) -> HttpResponseBase:
-            return _with_policy(request, await get_response_async(request))
-
-        return middleware_async
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         return _with_policy(request, get_response(request))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
-from django.utils.decorators import sync_and_async_middleware
 
 API = "/api/"
 PATH_LIMIT = 4_096  # characters, decoded; a run's id has 256 at most
@@ -27,16 +25,10 @@ _FAULT = ("error", "Something went wrong here. The site's log says what.")
 _REFUSED = ("bad_request", "The request is refused.")
 
 
-@sync_and_async_middleware
-def errors_in_json(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def errors_in_json(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
     """Answer errors below `/api/` in the API's shape where Django itself would answer with a page."""
-    if iscoroutinefunction(get_response):
-        get_response_async: Callable[[HttpRequest], Awaitable[HttpResponseBase]] = get_response
-
-        async def middleware_async(request: HttpRequest) -> HttpResponseBase:
-            return _in_json(request, await get_response_async(request))
-
-        return middleware_async
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         return _in_json(request, get_response(request))
@@ -44,16 +36,8 @@ def errors_in_json(get_response: Callable[[HttpRequest], Any]) -> Callable[[Http
     return middleware
 
 
-@sync_and_async_middleware
-def size_limits(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+def size_limits(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
     """Refuse requests whose path, query or headers are longer than any that are meant."""
-    if iscoroutinefunction(get_response):
-        get_response_async: Callable[[HttpRequest], Awaitable[HttpResponseBase]] = get_response
-
-        async def middleware_async(request: HttpRequest) -> HttpResponseBase:
-            return _refusal(request) or await get_response_async(request)
-
-        return middleware_async
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         return _refusal(request) or get_response(request)
@@ -73,14 +57,6 @@ def sign_in_waits(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Ca
         return response
 
     return middleware
-
-
-def in_one_thread(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Have all middleware around this run in one thread, one after the other. Stands last in the list.
-
-    Django's own can do both; on an event loop each goes to a thread and back twice, which takes longer than they do.
-    """
-    return get_response
 
 
 def error_body(status: int, code: str, detail: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 
 from openrl_site import locations
+from openrl_site.bounded_connection import BoundedConnection
 from openrl_site.database_urls import django_database
 from openrl_site.navigation import navigation
 from openrl_site.outside_urls import checked_outside_url, checked_sender, mail_server
@@ -56,7 +57,12 @@ _database["CONN_MAX_AGE"] = 0  # under ASGI persistent connections leak
 DATABASE_POOL_CONNECTIONS = _whole_number("DATABASE_POOL_CONNECTIONS", default=0, minimum=0)
 if DATABASE_POOL_CONNECTIONS:
     # Whoever waits longer is told that PostgreSQL is out: so are all, and soon, while it is.
-    _database["OPTIONS"]["pool"] = {"min_size": 1, "max_size": DATABASE_POOL_CONNECTIONS, "timeout": 0.3}
+    _database["OPTIONS"]["pool"] = {
+        "connection_class": BoundedConnection,
+        "min_size": 1,
+        "max_size": DATABASE_POOL_CONNECTIONS,
+        "timeout": 0.3,
+    }
     _database["CONN_HEALTH_CHECKS"] = True  # one that PostgreSQL's restart ended is replaced, and nobody sees it
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -188,7 +194,6 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "openrl_site.middleware.sign_in_waits",
-    "openrl_site.middleware.in_one_thread",
 ]
 
 TEMPLATES = [
