@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -14,7 +13,7 @@ import click
 from openrl_inspect import cells
 from openrl_inspect.addresses import TOKEN_VARIABLE, URL_VARIABLE, Address, find_address
 from openrl_inspect.exceptions import ExitStatus, InspectError
-from openrl_inspect.output import Output
+from openrl_inspect.output import Output, stop_writing
 from openrl_inspect.site import Site, open_site
 
 T = TypeVar("T")
@@ -77,7 +76,7 @@ def with_errors_told(call: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)
     except BrokenPipeError:  # a pager or `head` that has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stop_writing()
 
 
 def end_checked(is_checked: bool, is_in_trouble: bool, *answers: Any) -> None:

@@ -14,22 +14,22 @@ from rich.text import Text
 from openrl_inspect import cells
 
 Row = dict[str, Any]
-NARROW = 120  # columns of a terminal below which tables leave out what is marked so
+USUAL, WIDE = 80, 120  # columns of a terminal below which tables leave out what is marked so
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, what stands in it, and whether it is a number and shown on wide terminals alone."""
+    """A column: its title, what stands in it, whether it is a number, and how wide a terminal it needs."""
 
     title: str
     cell: Callable[[Row], RenderableType]
     is_number: bool = False
-    is_for_wide: bool = False
+    from_width: int = 0
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row], console: Console) -> Table:
     """Return a table of the rows that fits the console."""
-    shown = [column for column in columns if console.width >= NARROW or not column.is_for_wide]
+    shown = [column for column in columns if console.width >= column.from_width]
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in shown:
         made.add_column(column.title, justify="right" if column.is_number else "left", overflow="ellipsis")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import click
 
@@ -21,7 +22,8 @@ from openrl_inspect.site import Site, run_path
 KINDS = ("operations", "steps", "failures", "metrics")
 FORMATS = ("csv", "parquet", "trace")
 USUAL_TRACE = timedelta(minutes=15)
-_ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "trace", ".gz": "trace"}
+MOST_METRICS = 20  # of one answer of the site
+_ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "trace"}
 
 
 @click.command()
@@ -32,7 +34,7 @@ _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".json": "trace", ".gz": "trac
 @instant_option("--since", "From then on, for operations and traces")
 @instant_option("--until", "Before then, for operations and traces")
 @click.option("--last", type=click.IntRange(1, 2_000), help="The newest so many steps, for steps.  [default: 2000]")
-@click.option("--names", metavar="NAMES", help="Comma-separated metrics, for metrics.")
+@click.option("--names", metavar="NAMES", help="Comma-separated metrics, for metrics.  [default: all]")
 @asks_site
 def export(asker: Asker, *, run: str, path: Path | None, form: str | None, kind: str, **options: Any) -> None:
     """Write a run's records to a file.
@@ -40,7 +42,7 @@ def export(asker: Asker, *, run: str, path: Path | None, form: str | None, kind:
     A trace shows ops, waits and GPU turns of the run and of its neighbours on a time line: open it in
     https://ui.perfetto.dev. It is of the last 15 minutes unless --since says otherwise.
     """
-    form = form or _ENDINGS.get(path.suffix if path else "", "csv")
+    form = form or _form_of(path)
     if path is None and sys.stdout.isatty():
         raise RefusedError("Where to? Give a file with --output FILE, or pipe the output on.")
     parameters = _parameters(kind, form, options)
@@ -49,10 +51,17 @@ def export(asker: Asker, *, run: str, path: Path | None, form: str | None, kind:
         run_id = await find_run(site, run)
         if form == "trace":
             return await traces.write_trace(site, run_id, parameters, _opener(path))
+        if kind == "metrics" and not parameters["names"]:
+            parameters["names"] = await _all_metrics(site, run_id)
         write = table_files.write_parquet if form == "parquet" else table_files.write_csv
         return await write(site, run_path(run_id, f"/{kind}"), parameters, _opener(path))
 
-    told = asker.ask(question)
+    try:
+        told = asker.ask(question)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RefusedError(f"{path or 'standard output'} can't be written: {error.strerror or error}.") from error
     click.echo(f"{path or 'standard output'}: {told}", err=True)
 
 
@@ -76,8 +85,31 @@ def _parameters(kind: str, form: str, options: dict[str, Any]) -> dict[str, Any]
     return found
 
 
+async def _all_metrics(site: Site, run_id: str) -> list[str]:
+    """Return the names of all metrics of a run, which the site tells where it is asked for none.
+
+    Raises:
+        RefusedError: there are more than one answer holds.
+    """
+    available = (await site.get(run_path(run_id, "/metrics"))).get("available") or ()
+    names = list(dict.fromkeys(str(each.get("name")) for each in available if isinstance(each, dict)))
+    if len(names) > MOST_METRICS:
+        told = ", ".join(names)
+        raise RefusedError(f"{run_id} has {len(names)} metrics: give --names, {MOST_METRICS} at most, of {told}.")
+    return names
+
+
+def _form_of(path: Path | None) -> str:
+    """Return the format that the ending of a file stands for, packed or not."""
+    if path is None:
+        return "csv"
+    return _ENDINGS.get(Path(path.stem).suffix if path.suffix == ".gz" else path.suffix, "csv")
+
+
 def _opener(path: Path | None) -> Callable[[], AbstractContextManager[IO[bytes]]]:
     """Return what opens the output: late, so that an error leaves a file that was there before as it is."""
     if path is None:
         return lambda: nullcontext(sys.stdout.buffer)
+    if path.suffix == ".gz":
+        return lambda: cast("IO[bytes]", gzip.open(path, "wb", compresslevel=6))
     return lambda: path.open("wb")

@@ -11,7 +11,7 @@ from openrl_inspect.asking import Asker, asks_site, end_checked
 from openrl_inspect.identifiers import find_run
 from openrl_inspect.parameters import check_option, instant_option, limit_option, run_option
 from openrl_inspect.site import Answer, Site, results_of
-from openrl_inspect.tables import Column, field, print_coverage, print_list, since
+from openrl_inspect.tables import USUAL, WIDE, Column, field, print_coverage, print_list, since
 
 
 @click.command()
@@ -45,11 +45,11 @@ def columns(answer: Answer, *, is_one_run: bool) -> list[Column]:
     found = [
         Column("AGO", since("at", answer.get("as_of")), is_number=True),
         Column("OP", field("operation")),
-        Column("STEP", field("step", cells.count), is_number=True),
+        Column("STEP", field("step", cells.count), is_number=True, from_width=USUAL),
         Column("ERROR", field("error_type", lambda value: cells.Line(value, ""))),
-        Column("WHOSE", lambda row: cells.plain(row.get("error_category") or row.get("source")), is_for_wide=True),
-        Column("TOOK", field("elapsed_seconds", cells.seconds), is_number=True, is_for_wide=True),
-        Column("WORKER", field("worker", lambda value: cells.Id(value, "")), is_for_wide=is_one_run is False),
-        Column("ID", field("id", lambda value: cells.Id(value, "dim")), is_for_wide=True),
+        Column("WHOSE", lambda row: cells.plain(row.get("error_category") or row.get("source")), from_width=WIDE),
+        Column("TOOK", field("elapsed_seconds", cells.seconds), is_number=True, from_width=WIDE),
+        Column("WORKER", field("worker", lambda value: cells.Id(value, "")), from_width=0 if is_one_run else WIDE),
+        Column("ID", field("id", lambda value: cells.Id(value, "dim")), from_width=WIDE),
     ]
     return found if is_one_run else [Column("RUN", field("run_id", cells.Id)), *found]

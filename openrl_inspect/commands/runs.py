@@ -12,7 +12,7 @@ from openrl_inspect.explanations import in_trouble, run_is_in_trouble
 from openrl_inspect.identifiers import find_worker
 from openrl_inspect.parameters import check_option, instant_option, limit_option
 from openrl_inspect.site import Answer, Site, results_of
-from openrl_inspect.tables import Column, field, print_coverage, print_list, since
+from openrl_inspect.tables import USUAL, WIDE, Column, field, print_coverage, print_list, since
 
 WIDE_FOR_EVIDENCE = 140
 
@@ -64,11 +64,11 @@ def columns(answer: Answer, width: int) -> list[Column]:
     found = [
         Column("RUN", field("run_id", cells.Id)),
         Column("STATE", field("state", cells.word)),
-        Column("SINCE", since("state_since", as_of), is_number=True, is_for_wide=True),
+        Column("SINCE", since("state_since", as_of), is_number=True, from_width=WIDE),
         Column("STEPS", field("steps_completed", cells.count), is_number=True),
-        Column("STEPS/H", field("steps_per_hour", cells.count), is_number=True),
-        Column("OPEN", field("outstanding_count", cells.count), is_number=True, is_for_wide=True),
-        Column("FAILED", field("failures_count", cells.failures), is_number=True),
+        Column("STEPS/H", field("steps_per_hour", cells.count), is_number=True, from_width=USUAL),
+        Column("OPEN", field("outstanding_count", cells.count), is_number=True, from_width=WIDE),
+        Column("FAILED", field("failures_count", cells.failures), is_number=True, from_width=USUAL),
         Column("ACTIVE", since("last_activity_at", as_of), is_number=True),
     ]
     if width >= WIDE_FOR_EVIDENCE:

@@ -11,10 +11,10 @@ from openrl_inspect.asking import Asker, asks_site
 from openrl_inspect.identifiers import find_run
 from openrl_inspect.parameters import run_argument
 from openrl_inspect.site import Answer, Site, results_of, run_path
-from openrl_inspect.tables import NARROW, Column, field, print_coverage, since, table
+from openrl_inspect.tables import USUAL, WIDE, Column, field, print_coverage, since, table
 
 USUAL_METRICS = ("loss:mean", "loss:sum", "loss", "reward:mean", "reward", "kl:mean", "grad_norm:mean", "grad_norm")
-FEW, MANY = 2, 4  # metrics shown on a narrow and on a wide terminal
+ONE, FEW, MANY = 1, 2, 4  # metrics shown on a narrow, a usual and a wide terminal
 
 
 @click.command()
@@ -44,7 +44,7 @@ def print_steps(console: Any, answer: Answer, metrics: tuple[str, ...] = ()) -> 
     if not found:
         console.print("No steps.")
         return
-    shown = metrics or _usual(found, MANY if console.width >= NARROW else FEW)
+    shown = metrics or _usual(found, MANY if console.width >= WIDE else FEW if console.width >= USUAL else ONE)
     console.print(table([*_columns(answer), *(_metric_column(name) for name in shown)], found, console))
 
 
@@ -53,7 +53,7 @@ def _columns(answer: Answer) -> list[Column]:
         Column("STEP", lambda step: cells.count(step.get("step")) + ("" if step.get("completed") else " …"), True),
         Column("ENDED", since("finished_at", answer.get("as_of")), is_number=True),
         Column("WALL", field("wall_seconds", cells.seconds), is_number=True),
-        Column("OPS", lambda step: cells.seconds(_sum(step, "seconds")), is_number=True),
+        Column("OPS", lambda step: cells.seconds(_sum(step, "seconds")), is_number=True, from_width=USUAL),
         Column("QUEUED", lambda step: cells.seconds(_sum(step, "queue_seconds")), is_number=True),
         Column("FAILED", field("failures", cells.failures), is_number=True),
     ]

@@ -12,7 +12,7 @@ from openrl_inspect.asking import Asker, asks_site, end_checked
 from openrl_inspect.identifiers import find_run
 from openrl_inspect.parameters import check_option, limit_option, run_option
 from openrl_inspect.site import Answer, Site, results_of, run_path
-from openrl_inspect.tables import Column, field, print_coverage, print_list
+from openrl_inspect.tables import USUAL, WIDE, Column, field, print_coverage, print_list
 
 
 @click.command()
@@ -45,11 +45,11 @@ def columns(*, is_one_run: bool) -> list[Column]:
     found = [
         Column("AGE", field("oldest_age_seconds", cells.age), is_number=True),
         Column("OP", field("operation")),
-        Column("COUNT", field("count", cells.count), is_number=True),
-        Column("EXPECTED", field("expectation.limit_seconds", cells.seconds), is_number=True, is_for_wide=True),
+        Column("COUNT", field("count", cells.count), is_number=True, from_width=USUAL),
+        Column("EXPECTED", field("expectation.limit_seconds", cells.seconds), is_number=True, from_width=WIDE),
         Column("STUCK", _stuck),
         Column("HELD BY", field("worker", lambda value: cells.Id(value, ""))),
-        Column("HEALTH", field("health", cells.word), is_for_wide=True),
+        Column("HEALTH", field("health", cells.word), from_width=WIDE),
     ]
     return found if is_one_run else [Column("RUN", field("run_id", cells.Id)), *found]
 

@@ -13,7 +13,7 @@ from openrl_inspect.asking import Asker, asks_site, end_checked
 from openrl_inspect.identifiers import find_run, find_worker
 from openrl_inspect.parameters import check_option, limit_option, run_option, worker_argument
 from openrl_inspect.site import Answer, Site, results_of, worker_path
-from openrl_inspect.tables import Column, field, print_coverage, print_list, print_pair, since, table
+from openrl_inspect.tables import USUAL, WIDE, Column, field, print_coverage, print_list, print_pair, since, table
 
 EVENTS_SHOWN = 10
 
@@ -66,13 +66,13 @@ def columns(answer: Answer) -> list[Column]:
     """Return the columns of a list of workers."""
     return [
         Column("WORKER", field("worker", cells.Id)),
-        Column("ROLE", field("role"), is_for_wide=True),
+        Column("ROLE", field("role"), from_width=WIDE),
         Column("HEALTH", field("health", cells.word)),
         Column("HEARD", since("last_heartbeat_at", answer.get("as_of")), is_number=True),
         Column("DOES", _doing),
-        Column("OPEN", field("outstanding_count", cells.count), is_number=True),
-        Column("NODE", field("node"), is_for_wide=True),
-        Column("RUNS", field("runs", lambda runs: cells.count(len(runs or ()))), is_number=True, is_for_wide=True),
+        Column("OPEN", field("outstanding_count", cells.count), is_number=True, from_width=USUAL),
+        Column("NODE", field("node"), from_width=WIDE),
+        Column("RUNS", field("runs", lambda runs: cells.count(len(runs or ()))), is_number=True, from_width=WIDE),
     ]
 
 

@@ -45,6 +45,13 @@ def test_a_table_fits_80_columns_and_loses_no_row(inspect):
     assert row.rstrip().endswith("min")
 
 
+def test_a_state_is_whole_in_60_columns(inspect):
+    lines = inspect("runs", columns=60).stdout.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[0].split() == ["RUN", "STATE", "STEPS", "ACTIVE"]
+    assert all("…" not in line.split()[1] for line in lines[2:])
+
+
 def test_a_wide_terminal_shows_more(inspect):
     assert "EVIDENCE" in inspect("runs", columns=180).stdout
     assert GONE_WORKER in inspect("runs", columns=180).stdout
@@ -117,6 +124,17 @@ def test_an_explanation_as_json_has_each_part(answer):
 )
 def test_how_a_command_ends_is_for_scripts(inspect, arguments, status):
     inspect(*arguments, status=status)
+
+
+@pytest.mark.parametrize("form", ["--table", "--json"])
+@pytest.mark.parametrize(("arguments", "status"), [(("runs",), 0), (("runs", "--check"), 1)])
+def test_who_reads_no_further_changes_no_status(site_environment, arguments, status, form):
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    command = [sys.executable, "-m", "openrl_inspect", *arguments, form]
+    done = subprocess.run(command, cwd=ROOT, env=site_environment, stdout=ours, stderr=subprocess.PIPE, text=True)
+    os.close(ours)
+    assert (done.returncode, done.stderr) == (status, "")
 
 
 def test_the_states_of_trouble_are_the_first_of_the_api():

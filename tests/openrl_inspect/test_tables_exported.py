@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 
 import pyarrow.parquet
 import pytest
@@ -28,6 +29,32 @@ def test_steps_and_metrics_are_files_too(inspect, tmp_path):
     assert table.column("step").unique().to_pylist() == [25, 26, 27, 28, 29]
     text = inspect("export", HEALTHY, "--of", "metrics", "--names", "loss:mean").stdout
     assert text.splitlines()[0].startswith("operation,name,step")
+
+
+def test_parquet_has_the_same_types_where_nothing_stands_in_it(inspect, tmp_path):
+    long_ago = ("--since", "2020-01-01T00:00:00Z", "--until", "2020-01-02T00:00:00Z")
+    inspect("export", HEALTHY, "--output", str(tmp_path / "all.parquet"))
+    inspect("export", HEALTHY, *long_ago, "--output", str(tmp_path / "none.parquet"))
+    full, empty = (pyarrow.parquet.read_table(tmp_path / f"{name}.parquet") for name in ("all", "none"))
+    assert (full.num_rows, empty.num_rows) == (61, 0)
+    assert empty.schema == full.schema
+    assert str(empty.schema.field("tokens").type) == "int64"
+
+
+def test_metrics_are_all_there_are_where_none_is_named(inspect):
+    rows = list(csv.DictReader(inspect("export", HEALTHY, "--of", "metrics").stdout.splitlines()))
+    assert {row["name"] for row in rows} == {"loss:mean"}
+
+
+def test_a_file_that_ends_in_gz_is_packed(inspect, tmp_path):
+    inspect("export", HEALTHY, "--output", str(tmp_path / "ops.csv.gz"))
+    with gzip.open(tmp_path / "ops.csv.gz", "rt") as file:
+        assert len(list(csv.DictReader(file))) == 61
+
+
+def test_a_file_that_cannot_be_written_is_named(inspect, tmp_path):
+    told = inspect("export", HEALTHY, "--output", str(tmp_path / "no" / "ops.csv"), status=2).stderr
+    assert "ops.csv can't be written: No such file or directory." in told
 
 
 @pytest.mark.parametrize(
