@@ -151,6 +151,8 @@ if PROMETHEUS_MULTIPROC_DIR is not None and not Path(PROMETHEUS_MULTIPROC_DIR).i
 # --- Django ---------------------------------------------------------------------------------------------------
 DEBUG = _switch("DEBUG", default=False)
 SECRET_KEY = env.str("SECRET_KEY", default="") or locations.kept_secret_key()
+# Keys of before: what they signed and sealed is still taken, and nothing new is made with them.
+SECRET_KEY_FALLBACKS = env.list("SECRET_KEY_FALLBACKS", default=[])
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=list(locations.LOCAL_HOSTS))
 ROOT_URLCONF = "openrl_site.urls"
 ASGI_APPLICATION = "openrl_site.asgi.application"

@@ -53,8 +53,8 @@ def bundles_of(notices: Sequence[AlertNotice], recent_count: int, digest_over: i
 
 def _recent_counts(edge: AlertEdge, found: Mapping[AlertChannel, object], at: datetime) -> dict[int, int]:
     recent = AlertDelivery.objects.filter(
-        channel__in=list(found), edge=edge, created_at__gt=at - timedelta(seconds=DIGEST_SECONDS)
-    )
+        channel__in=list(found), edge=edge, created_at__gt=at - timedelta(seconds=DIGEST_SECONDS), created_at__lte=at
+    )  # none of the future: a clock that was set back would hold up all
     return dict(recent.order_by().values_list("channel_id").annotate(count=Sum("incidents_count")))
 
 

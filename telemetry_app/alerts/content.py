@@ -79,7 +79,8 @@ def _frame(delivery: AlertDelivery, at: datetime, *, count: int) -> dict[str, An
 
 def _incident(notice: AlertNotice, incident: Incident, run: Run | None, now: datetime) -> dict[str, Any]:
     end = incident.ended_at or max(now, incident.last_held_at)
-    page = reverse("admin:telemetry_app_run_change", args=[quote(incident.run_id)])
+    page = reverse("admin:telemetry_app_incident_change", args=[incident.pk])
+    run_page = reverse("admin:telemetry_app_run_change", args=[quote(incident.run_id)])
     return {
         "id": incident.pk,
         "run_id": incident.run_id,
@@ -93,6 +94,7 @@ def _incident(notice: AlertNotice, incident: Incident, run: Run | None, now: dat
         "cause": incident.cause,
         "evidence": incident.evidence,
         "link": link_to(page),
+        "run_link": link_to(run_page),
     }
 
 

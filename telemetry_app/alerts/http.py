@@ -21,6 +21,7 @@ from telemetry_app.alerts.outcomes import Answer, Outcome, one_line
 TOTAL_SECONDS = 10.0
 CONNECT_SECONDS = 4.0  # to one address, so that the next one has its turn
 ANSWER_BYTES = 2_000
+GATEWAY_TIMEOUT = 504  # passed on, and not answered in time: it may have arrived
 # Answers that a later attempt may change: time-outs, "too early" and "too many requests".
 _PASSING_CLIENT_ERRORS = (408, 425, 429)
 
@@ -50,6 +51,8 @@ def _answer(response: httpcore2.Response) -> Answer:
     text = one_line(f"HTTP {response.status} {_beginning(response)}")
     if 200 <= response.status < 300:
         return Answer(Outcome.DELIVERED, text)
+    if response.status == GATEWAY_TIMEOUT:
+        return Answer(Outcome.IN_DOUBT, text)
     if response.status in _PASSING_CLIENT_ERRORS or response.status >= 500:
         return Answer(Outcome.FAILED, text, _retry_after(response))
     return Answer(Outcome.REFUSED, text)

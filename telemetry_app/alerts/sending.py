@@ -15,13 +15,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from telemetry_app import locks
 from telemetry_app.alerts import channels
 from telemetry_app.alerts.content import content_of, test_content
-from telemetry_app.alerts.outcomes import MOST_ATTEMPTS, Answer, Outcome, wait_seconds
+from telemetry_app.alerts.outcomes import MOST_ATTEMPTS, MOST_WAIT_SECONDS, Answer, Outcome, wait_seconds
 from telemetry_app.instants import rfc3339
 from telemetry_app.models import AlertChannel, AlertDelivery, AlertEdge
 
@@ -97,7 +97,9 @@ def _claim(busy: Iterable[AlertDelivery]) -> list[AlertDelivery]:
     """Mark the oldest due message of each channel that is not busy as being sent, and return them."""
     taken = [delivery.channel_id for delivery in busy]
     now = timezone.now()
-    due = AlertDelivery.objects.filter(state=State.QUEUED, due_at__lte=now).exclude(channel_id__in=taken)
+    # Nothing waits for so long: such a time is of a clock that was set back since.
+    is_due = Q(due_at__lte=now) | Q(due_at__gt=now + timedelta(seconds=2 * MOST_WAIT_SECONDS))
+    due = AlertDelivery.objects.filter(is_due, state=State.QUEUED).exclude(channel_id__in=taken)
     due = due.select_related("channel").order_by("channel_id", "due_at", "id").distinct("channel_id")
     return [delivery for delivery in due[: CHANNELS_AT_ONCE - len(taken)] if _claim_one(delivery, now)]
 

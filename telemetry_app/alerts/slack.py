@@ -9,10 +9,11 @@ from typing import Any
 from telemetry_app.alerts import http
 from telemetry_app.alerts.outcomes import Answer
 from telemetry_app.alerts.webhook import AGENT
-from telemetry_app.alerts.wording import link_lines, paragraphs, title_line
+from telemetry_app.alerts.wording import link_lines, links, paragraphs, title_line
 
 SECTION_LENGTH = 2_900  # characters; Slack refuses a section of more than 3,000
 TEXT_LENGTH = 3_500
+_UNSEEN = "\N{ZERO WIDTH SPACE}"
 _MARKS = {"incident.start": "\N{LARGE RED CIRCLE}", "incident.end": "\N{LARGE GREEN CIRCLE}", "test": "\N{BELL}"}
 
 
@@ -27,11 +28,13 @@ def message_of(content: Mapping[str, Any]) -> dict[str, Any]:
     title = f"{_MARKS[content['event']]} {title_line(content)}"
     parts = ["\n".join(lines) for lines in paragraphs(content)]
     sections = [{"type": "section", "text": _plain(part[:SECTION_LENGTH])} for part in parts if part.strip()]
-    [link] = link_lines(content)
+    lines = link_lines(content)
     # A URL of ours is percent-encoded: it holds nothing that ends a link.
-    closing = {"type": "mrkdwn", "text": f"<{link}|Open it in the site>"} if content["link"] else _plain(link)
+    found = " · ".join(f"<{link}|{what}>" for what, link in links(content).items())
+    closing = {"type": "mrkdwn", "text": found} if found else _plain(lines[0])
+    text = _escaped("\n\n".join([title, *parts])[:TEXT_LENGTH])
     return {
-        "text": _escaped("\n\n".join([title, *parts, link])[:TEXT_LENGTH]),
+        "text": "\n\n".join([text, *lines]),
         "blocks": [
             {"type": "header", "text": _plain(title[:150])},
             *sections,
@@ -45,5 +48,9 @@ def _plain(text: str) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which nothing mentions anyone or links anywhere, by Slack's own rule."""
+    """Return a text in which nothing mentions anyone or is a link with another name, by Slack's rule and Markdown's.
+
+    Who knows no blocks shows this as Markdown, where a letter that nobody sees parts what would be marks.
+    """
+    text = text.replace("@", f"@{_UNSEEN}").replace("](", f"]{_UNSEEN}(").replace("][", f"]{_UNSEEN}[")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

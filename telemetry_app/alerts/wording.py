@@ -34,9 +34,20 @@ def paragraphs(content: Mapping[str, Any]) -> list[list[str]]:
     return [part for incident in incidents for part in _whole(incident, content["verdict"]) if part]
 
 
+def links(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return where to go on, by what it is: an incident and its run, or the list. Empty without the site's own URL."""
+    if not content["link"]:
+        return {}
+    if content["incidents_count"] != 1 or not content["incidents"]:
+        return {"Incidents": content["link"]}
+    run = content["incidents"][0].get("run_link")
+    return {"Incident": content["link"], **({"Run": run} if run else {})}
+
+
 def link_lines(content: Mapping[str, Any]) -> list[str]:
     """Return where to go on, or what is missing for that."""
-    return [content["link"] or "No link: the site does not know its own URL (TELEMETRY_SITE_URL)."]
+    found = [f"{what}: {link}" for what, link in links(content).items()]
+    return found or ["No link: the site does not know its own URL (TELEMETRY_SITE_URL)."]
 
 
 def run_words(incident: Mapping[str, Any]) -> str:

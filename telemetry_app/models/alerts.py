@@ -22,12 +22,14 @@ from django.utils import timezone
 from telemetry_app.models.incidents import Incident, IncidentCode
 from telemetry_app.models.limits import TEXT_LENGTH
 from telemetry_app.models.runs import TAG_LENGTH, Run
+from telemetry_app.models.sealed import LostText, SealedCharField
 from workers_client import wire
 
 NAME_LENGTH = 100
 MOST_RECIPIENTS = 50
 MOST_DELAY_SECONDS = 7 * 86_400
 SECRET_START = "whsec_"
+LOST = "sealed with another SECRET_KEY than the site has"
 _SECRET_BYTES = 32
 
 
@@ -37,7 +39,7 @@ def new_secret() -> str:
 
 
 class AlertChannel(models.Model):
-    """Where messages go. `secret` signs those of a webhook, and is in the clear: an HMAC needs it."""
+    """Where messages go. `secret` signs those of a webhook. It and the URL, which may hold one, are stored sealed."""
 
     class Kind(models.TextChoices):
         EMAIL = "email", "e-mail"
@@ -53,10 +55,10 @@ class AlertChannel(models.Model):
         blank=True,
         help_text="Of e-mail: addresses, with commas or on lines of their own.",
     )
-    url = models.CharField(
+    url = SealedCharField(
         "URL", max_length=2_000, default="", blank=True, help_text="Of webhooks: where messages are posted to."
     )
-    secret = models.CharField(max_length=100, default="", blank=True, editable=False)
+    secret = SealedCharField(max_length=100, default="", blank=True, editable=False)
     is_enabled = models.BooleanField("enabled", default=True)
     digest_over = models.PositiveSmallIntegerField(
         "digest over",
@@ -83,10 +85,17 @@ class AlertChannel(models.Model):
         return list(dict.fromkeys(self.recipients.replace(",", " ").replace(";", " ").split()))
 
     @property
+    def is_lost(self) -> bool:
+        """Whether its URL or its secret can't be read: the site has another `SECRET_KEY` than when it was saved."""
+        return isinstance(self.url, LostText) or isinstance(self.secret, LostText)
+
+    @property
     def destination(self) -> str:
         """Where it leads to, without what in a URL may be secret."""
         if self.kind == self.Kind.EMAIL:
             return ", ".join(self.addresses)
+        if isinstance(self.url, LostText):
+            return LOST
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.hostname or ''}/…"
 

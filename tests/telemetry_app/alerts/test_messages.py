@@ -26,6 +26,7 @@ HOSTILE = (
     "run\r\nBcc: victim@example.org\r\n\r\nbody",
     "<script>alert(1)</script>",
     "<!channel> <https://evil.example|click> *bold*",
+    "@channel @here [click](https://evil.example) ![x][y]",
     "\N{PILE OF POO}\N{ZERO WIDTH JOINER}\N{FAMILY} ü \u202egnp.exe",
     "..//%2F?a=b#c",
 )
@@ -59,7 +60,9 @@ def test_a_webhook_holds_incident_evidence_verdict_and_links(webhook, receiver, 
     assert (incident["run_id"], incident["run_name"], incident["code"]) == (RUN, "Nightly", "failing")
     assert incident["rule"] == "the rule"
     assert incident["evidence"][0]["record_ids"] == ["w:1", "w:2"]
-    assert incident["link"] == content["link"] == f"https://telemetry.example/admin/telemetry_app/run/{RUN}/change/"
+    admin = "https://telemetry.example/admin/telemetry_app"
+    assert incident["link"] == content["link"] == f"{admin}/incident/{incident['id']}/change/"
+    assert incident["run_link"] == f"{admin}/run/{RUN}/change/"
     assert content["verdict"]["state"] == "failing"
     assert content["verdict"]["next"]
 
@@ -98,7 +101,8 @@ def test_the_text_holds_what_a_person_needs(mail, mail_server, told, writer):
     text = mail_server.received[0].get_content()
     for words in (
         f"Run: Nightly ({RUN})", "What: failing", " UTC, for 1 min", "[records w:1, w:2; requests q-1]",
-        "The run now: failing", "What you can safely do:", f"https://telemetry.example/admin/telemetry_app/run/{RUN}",
+        "The run now: failing", "What you can safely do:", "Incident: https://telemetry.example/admin/telemetry_app/incident/",
+        f"Run: https://telemetry.example/admin/telemetry_app/run/{RUN}/change/",
     ):  # fmt: skip
         assert words in text
 
@@ -138,10 +142,10 @@ def test_hostile_ids_stay_in_their_place_in_a_chat(slack, receiver, told, run_id
     message = receiver.received[0].content
     assert not set("<>") & set(message["text"])
     marked = [block["text"]["text"] for block in message["blocks"] if block["text"]["type"] == "mrkdwn"]
-    assert len(marked) == 1  # our own link alone
-    assert re.fullmatch(
-        r"<https://telemetry\.example/admin/[\x21-\x3b\x3d\x3f-\x7b\x7d]*\|Open it in the site>", marked[0]
-    )
+    assert len(marked) == 1  # our own links alone
+    ours = r"<https://telemetry\.example/admin/telemetry_app/{}/[\x21-\x3b\x3d\x3f-\x7b\x7d]*\|{}>"
+    assert re.fullmatch(f"{ours.format('incident', 'Incident')} · {ours.format('run', 'Run')}", marked[0])
+    assert not re.search(r"\]\(|\]\[|@\w", message["text"])  # nor does Markdown mention or link anything
 
 
 @pytest.mark.parametrize("run_id", HOSTILE)

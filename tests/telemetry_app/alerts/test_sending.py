@@ -48,6 +48,19 @@ def make_due():
     AlertDelivery.objects.filter(state="queued").update(due_at=timezone.now() - timedelta(seconds=1))
 
 
+# --- A clock that is set back ---------------------------------------------------------------------------------
+def test_a_clock_that_was_set_back_holds_up_neither_single_messages_nor_retries(webhook, receiver, tell):
+    tell(webhook)
+    later = timezone.now() + timedelta(hours=3)
+    AlertDelivery.objects.update(due_at=later, created_at=later)
+    assert send_due().sent == 1
+    webhook.digest_over = 1
+    webhook.save()
+    AlertDelivery.objects.update(created_at=later)
+    tell(webhook, code="stuck")
+    assert send_due().sent == 1
+
+
 # --- A web server ---------------------------------------------------------------------------------------------
 def test_a_message_arrives_once_and_its_answer_is_kept(webhook, receiver, tell):
     tell(webhook)
@@ -142,6 +155,13 @@ def test_what_was_sent_and_not_answered_is_unknown_and_never_sent_again_by_itsel
     send_due()
     assert (delivery().state, len(receiver.received)) == ("sent", 2)
     assert not send_again(delivery())
+
+
+def test_a_gateway_that_waited_in_vain_leaves_doubt(webhook, receiver, tell):
+    receiver.mode = 504
+    tell(webhook)
+    send_due()
+    assert (delivery().state, delivery().answer) == ("unknown", "HTTP 504 ok")
 
 
 def test_a_channel_that_sends_again_in_doubt_does_so_with_the_same_id(webhook, receiver, tell):
