@@ -55,7 +55,7 @@ PROGRESS_FLOOR_SECONDS = 30.0  # a finish so recent is progress whatever the run
 IDLE_SECONDS = 900.0
 COUNT_SKEW_SECONDS = 2 * wire.HEARTBEAT_INTERVAL_SECONDS  # counts of two processes are one flush apart, or two
 FAILING_OPS = 3  # newest ops of a kind that failed
-PAST_SECONDS = IDLE_SECONDS  # so long ago, and longer than they took to come, failures are of the past
+PAST_SECONDS = IDLE_SECONDS  # so long ago, and longer than they took to come, ops are of the past
 DIVERGING_OPS = 3  # newest ops of a kind among which one non-finite loss or gradient counts
 DIVERGING_METRICS = ("loss", "grad")
 _NOTHING_KNOWN = "nothing is known of it but its name"
@@ -206,7 +206,7 @@ def _is_past(records: list[wire.OpRecord], now: float) -> bool:
 
 def _diverging(facts: RunFacts) -> Iterator[Condition]:
     for operation, newest in newest_by_operation(facts, DIVERGING_OPS).items():
-        for record in newest:
+        for record in newest if not _is_past(newest, facts.now) else ():
             names = [name for name in record.nonfinite if any(word in name.lower() for word in DIVERGING_METRICS)]
             if names:
                 step = "" if record.step is None else f" at step {record.step}"

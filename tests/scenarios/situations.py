@@ -312,6 +312,15 @@ def a_step_that_was_not_finite_and_others_since(world: World) -> None:
     world.advance(30)
 
 
+@situation("look-alike", "idle", passed=("diverging",))
+def a_loss_that_was_not_a_number_before_the_client_left(world: World) -> None:
+    site = trained(world)
+    world.act(site.op(seconds=1, nonfinite={"loss:sum": float("nan")}))
+    world.advance(30)
+    world.advance(870, judged=False)
+    world.advance(20)
+
+
 @situation("look-alike", "idle", passed=("failing",))
 def ops_that_failed_before_the_client_left(world: World) -> None:
     site = trained(world)

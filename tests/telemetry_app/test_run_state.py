@@ -220,6 +220,26 @@ def test_a_run_that_recovered_from_a_nonfinite_loss_is_not_diverging():
     assert verdict(operations=operations).state == "progressing"
 
 
+@pytest.mark.parametrize(
+    ("ages", "state"),
+    [
+        ((920, 910, 899), "diverging"),
+        ((920, 910, 901), "waiting_for_client"),
+        ((5_000, 3_500, 1_000), "diverging"),  # a step that takes twenty minutes
+        ((901,), "waiting_for_client"),  # a single evaluation, since which the run went on
+    ],
+)
+def test_a_loss_that_was_not_finite_is_of_the_past_after_as_long_as_failures_are(ages, state):
+    found = verdict(operations=finished_ops(*ages, nonfinite={"loss": "nan"}), last_activity_at=NOW - 60)
+    assert found.state == state
+
+
+def test_a_run_that_diverged_and_was_ended_is_finished():
+    workers = [fact(health=Health.EXITED, heartbeat_age_seconds=4_980)]
+    diverged = finished_ops(5_000, 4_990, 4_980, nonfinite={"loss": "nan"})
+    assert verdict(operations=diverged, workers=workers, last_activity_at=NOW - 4_980).state == "finished"
+
+
 def test_counts_of_two_processes_a_flush_apart_are_not_queued():
     ledger = Ledger(enqueued=12, popped=9, answered=9, delivered=9, last_enqueued_at=NOW - 8)
     assert verdict(ledger=ledger, operations=finished_ops(9)).state == "progressing"
