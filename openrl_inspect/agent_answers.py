@@ -60,6 +60,17 @@ def listed(answer: Answer, results: Iterable[Answer]) -> Answer:
     return found
 
 
+def fitting(rows: Iterable[Answer], size_bytes: int) -> list[Answer]:
+    """Return the first rows that have room in so many bytes of JSON; one at least."""
+    found: list[Answer] = []
+    for row in rows:
+        size_bytes -= len(_json(row)) + 1
+        if found and size_bytes < 0:
+            break
+        found.append(row)
+    return found
+
+
 def coverage_of(answer: Answer) -> Answer:
     """Return what an answer could not see; empty where it saw all there is."""
     coverage = picked(answer.get("coverage"), _COVERAGE)

@@ -235,6 +235,7 @@ async def what_changed(
 
     Changes are: a run came into trouble, or its trouble is another one; runs left it (a count); a worker was lost;
     something failed. Progress is none. Failures are told once they are 15 s old; without a cursor those of the last
-    hour. At most 40 runs, 40 workers and 10 failures; counts go on beyond.
+    hour. At most 40 runs, 40 workers and 10 failures, fewer where their texts are long: the next call with the new
+    cursor tells the others. A cursor holds for the site that gave it.
     """
     return await changes.changes(site, cursor)

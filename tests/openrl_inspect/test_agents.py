@@ -105,11 +105,11 @@ def test_nothing_changed_is_a_few_bytes_and_a_change_is_told_once(site):
         assert [one["id"] for one in first["newest_failures"]] == [FAILED_ID]
         cursor = first["cursor"]
         assert await text_of(client, "what_changed", cursor=cursor) == '{"changed":false}'
-        at, _, workers = cursor.split("~")
-        second = await told(client, "what_changed", cursor=f"{at}~~{workers}")
+        at, place, _, workers = cursor.split("~")
+        second = await told(client, "what_changed", cursor=f"{at}~{place}~~{workers}")
         assert [one["run_id"] for one in second["runs_newly_in_trouble"]] == [LOST]
         assert second["workers_newly_lost"] == []
-        third = await told(client, "what_changed", cursor=f"{at}~{'abcdef1'}~{workers}")
+        third = await told(client, "what_changed", cursor=f"{at}~{place}~{'abcdef1'}~{workers}")
         assert third["runs_out_of_trouble_count"] == 1
 
     run(conversation, over_http(site))
@@ -123,6 +123,8 @@ def test_nothing_changed_is_a_few_bytes_and_a_change_is_told_once(site):
         ("run_steps", {"run": HEALTHY, "last": 51}, "less than or equal to 50"),
         ("failures", {"since": "yesterday"}, "since"),
         ("what_changed", {"cursor": "x"}, "cursor='x' is none"),
+        ("what_changed", {"cursor": "99999999999999999~abcdef~~"}, "is none: send the one of an earlier answer"),
+        ("what_changed", {"cursor": "1796047501040~abcdef~~"}, "is of another site than"),
     ],
 )
 def test_what_goes_wrong_is_told_to_the_agent(site, tool, arguments, sentence):
