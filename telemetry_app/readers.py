@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import redis
 from django_redis import get_redis_connection
 
-from telemetry_app import kept_records
+from telemetry_app import kept_lists, kept_records
 from telemetry_app.exceptions import LiveDataUnavailableError
 from telemetry_app.wrong_clocks import by_receipt_time, is_ahead
 from workers_client import wire
@@ -123,23 +123,25 @@ def read_runs(
     `newest_samples` are how many of its samples where that is another number.
     """
     samples = newest if newest_samples is None else newest_samples
-    commands = [command for run_id in run_ids for command in _run_commands(run_id, newest, samples)]
+    commands = [command for run_id in run_ids for command in _run_commands(run_id, newest, samples, newest)]
     *replies, redis_time = _pipeline([*commands, ("TIME",)])
-    size = len(_run_commands("", newest, samples))
+    size = len(_run_commands("", newest, samples, newest))
     return {
-        run_id: _live_run(
-            run_id,
-            replies[index * size : (index + 1) * size],
-            _unix_time(redis_time),
-            is_whole=newest == wire.LIST_LIMIT,
-        )
+        run_id: _live_run(run_id, replies[index * size : (index + 1) * size], _unix_time(redis_time), is_whole=False)
         for index, run_id in enumerate(run_ids)
     }
 
 
 def read_run(run_id: str) -> LiveRun:
-    """Return all that Redis holds of one run."""
-    return read_runs([run_id])[run_id]
+    """Return all that Redis holds of one run; of lists that are kept, only the end is read."""
+    keys = (wire.operations_key(run_id), wire.samples_key(run_id))
+    wanted = [kept_lists.wanted(key, wire.LIST_LIMIT) for key in keys]
+    *replies, redis_time = _pipeline([*_run_commands(run_id, wanted[0], wanted[1], wire.LIST_LIMIT), ("TIME",)])
+    for key, place, length, count in zip(keys, _LISTS, replies[-len(keys) :], wanted, strict=True):
+        replies[place] = kept_lists.joined(key, replies[place], length, read_count=count, newest=wire.LIST_LIMIT)
+    if any(replies[place] is None for place in _LISTS):
+        return read_run(run_id)  # of a list of which nothing is kept any more, the whole is read
+    return _live_run(run_id, replies, _unix_time(redis_time), is_whole=True)
 
 
 def read_turns(workloads: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> dict[str, Checked[wire.TurnRecord]]:
@@ -286,7 +288,7 @@ def _newest_at(reply: Any, run_id: str) -> float:
 
 
 # --- One run's commands and replies ---------------------------------------------------------------------------
-def _run_commands(run_id: str, newest: int, newest_samples: int) -> list[tuple[Any, ...]]:
+def _run_commands(run_id: str, newest: int, newest_samples: int, newest_steps: int) -> list[tuple[Any, ...]]:
     return [
         ("ZSCORE", wire.RUNS_KEY, run_id),
         # Before the lists: the records it counts are then in them, or were.
@@ -294,11 +296,14 @@ def _run_commands(run_id: str, newest: int, newest_samples: int) -> list[tuple[A
         ("LRANGE", wire.operations_key(run_id), -newest, -1),
         ("LRANGE", wire.samples_key(run_id), -newest_samples, -1),
         ("GET", wire.steps_key(run_id)),
-        ("LRANGE", wire.step_times_key(run_id), -newest, -1),
+        ("LRANGE", wire.step_times_key(run_id), -newest_steps, -1),
         ("LLEN", wire.queue_key(run_id)),
         ("LLEN", wire.operations_key(run_id)),
         ("LLEN", wire.samples_key(run_id)),
     ]
+
+
+_LISTS = (2, 3)  # where the replies of the op and sample records stand
 
 
 def _unix_time(reply: Sequence[int]) -> float:

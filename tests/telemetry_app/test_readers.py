@@ -346,6 +346,6 @@ def test_the_error_of_an_outage_names_no_address(redis_out, tmp_path):
 
 
 def test_the_ledger_is_read_before_the_lists_whose_records_it_counts():
-    keys = [(name, key) for name, key, *_ in readers._run_commands("run-a", 1, 1)]
+    keys = [(name, key) for name, key, *_ in readers._run_commands("run-a", 1, 1, 1)]
     lists = [keys.index(("LRANGE", key)) for key in (wire.operations_key("run-a"), wire.samples_key("run-a"))]
     assert keys.index(("HGETALL", wire.ledger_key("run-a"))) < min(lists)
