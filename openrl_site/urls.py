@@ -23,3 +23,5 @@ urlpatterns = [
     path("metrics", MetricsView.as_view(), name="metrics"),
     path("admin/", admin.site.urls),
 ]
+
+handler500 = "openrl_site.error_pages.server_error"

@@ -13,7 +13,7 @@ const POLL_SECONDS = 5; // while there is no stream
 const LEAST_SECONDS = 2; // between two fetches, however much happens
 const SHARE = 10; // a page that takes long to make is fetched ten times as seldom as it takes
 const RECONNECT_SECONDS = 30; // after the site refused the stream; a broken one the browser opens again by itself
-const TIMEOUT_SECONDS = 20;
+const TIMEOUT_SECONDS = 12;
 
 const listeners = [];
 let stream = null;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 from django.contrib.auth import get_user_model
+from django.db import OperationalError
 from django.test import Client
 
 pytestmark = pytest.mark.django_db
@@ -34,3 +35,20 @@ def test_a_page_that_fails_says_where_to_look(
     answer = client.get("/admin/telemetry_app/execution/upkeep/")
     assert answer.status_code == 500
     assert "/readyz" in answer.content.decode()
+
+
+def test_a_page_without_postgres_says_so_and_asks_again_by_itself(
+    client: Client, monkeypatch: pytest.MonkeyPatch, admin_user: object
+) -> None:
+    def out(now: object) -> None:
+        raise OperationalError("connection refused")
+
+    client.force_login(get_user_model().objects.get())
+    client.raise_request_exception = False
+    monkeypatch.setattr("telemetry_app.admin.upkeep.policy_lines", out)
+    answer = client.get("/admin/telemetry_app/execution/upkeep/")
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "10"
+    shown = answer.content.decode()
+    assert "PostgreSQL can't be reached" in shown
+    assert '<meta http-equiv="refresh" content="10">' in shown
