@@ -58,7 +58,7 @@ def _fleet(now: float) -> dict[str, Any]:
         "healths": [health.value for health in Health],
         "worker_rows": _worker_rows(found["workers"]["by_role"]),
         "checks": [{"name": name, **check} for name, check in found["site"]["checks"].items()],
-        "warnings": _warnings(found["site"]["checks"]),
+        "warnings": _warnings(found["site"]["checks"], is_live=found["coverage"]["live"]),
         "newest_runs": [(run, previews[run.pk]) for run in newest],
         **incidents,
         "names": _names(
@@ -86,12 +86,12 @@ def _worker_rows(by_role: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any
     ]
 
 
-def _warnings(checks: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return what is wrong with the site, in sentences."""
+def _warnings(checks: Mapping[str, Mapping[str, Any]], *, is_live: bool) -> list[str]:
+    """Return what is wrong with the site, in sentences; that Redis is out stands over them."""
     wrong = {name: check.get("detail", "") for name, check in checks.items() if not check["ok"]}
+    if not is_live:
+        wrong.pop("redis", None)
     partitions = wrong.get("partitions")
     if partitions:
         wrong["partitions"] = f"Partitions are {partitions}"
-    if "redis" in wrong:
-        wrong["redis"] = f"{wrong['redis'].rstrip('.')}: what stands here is history"
     return [f"{capfirst(detail).rstrip('.')}." for detail in wrong.values()]

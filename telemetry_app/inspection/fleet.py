@@ -52,7 +52,8 @@ def fleet_as_told(told: EveryRun) -> dict[str, Any]:
     is_live = seen.live is not None
     runs = _runs(told)
     workers = _workers(seen)
-    failures, _ = all_failures(FailureFilter(since=from_unix(clock - SPAN_SECONDS)), None, FAILURES_SHOWN)
+    lately = FailureFilter(since=from_unix(clock - SPAN_SECONDS))
+    failures, _ = all_failures(lately, None, FAILURES_SHOWN, asks_live=is_live)
     gpu = _gpu(seen, clock)
     site = _site(seen)
     return {
@@ -180,7 +181,7 @@ def _share_fields(share: GpuShare) -> dict[str, Any]:
 
 # --- The site -------------------------------------------------------------------------------------------------
 def _site(seen: FleetWorkers) -> dict[str, Any]:
-    checks = check_all(now=timezone.now())
+    checks = check_all(now=timezone.now(), is_redis_out=seen.live is None)
     missing = _or({}, seen, _missing)
     newest = Execution.objects.filter(task=Execution.Task.SNAPSHOT, finished_at__isnull=False)
     lag = newest.order_by("-started_at").values_list("lag_seconds", flat=True)

@@ -134,3 +134,20 @@ def test_odd_ids_are_shown_as_what_they_are(admin_client: Client, redis_client: 
         assert escape(run) in shown or escape(run[:10]) in shown, path
         for raw in ("<script>alert", "<b>trainer", "<i>name", "<u>tag"):
             assert raw not in shown, path
+
+
+def test_a_redis_that_does_not_answer_is_asked_once(
+    admin_client: Client, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_snapshot()
+    asked = []
+
+    def hangs() -> None:
+        asked.append(1)
+        raise redis.TimeoutError
+
+    monkeypatch.setattr("telemetry_app.readers._connection", hangs)
+    shown = text_of(admin_client)
+    assert "what stands here is history" in shown
+    assert shown.count("Redis can't be read") == 1
+    assert len(asked) == 1  # each time takes as long as a time-out
