@@ -12,13 +12,14 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminSelectWidget
 
 from telemetry_app.alerts.dry_run import DAYS, DryRun, dry_run
 from telemetry_app.models import AlertChannel, AlertRule, IncidentCode
-from telemetry_app.templatetags.telemetry import badge, duration
+from telemetry_app.templatetags.telemetry import badge, duration, words
 
 TRY = "_try"  # the button that tries a rule and saves nothing
 
@@ -29,7 +30,7 @@ class RuleForm(forms.ModelForm):
     codes = forms.MultipleChoiceField(
         label="States and findings",
         required=False,
-        choices=[(code.value, code.value.replace("_", " ").capitalize()) for code in IncidentCode],
+        choices=[(code.value, capfirst(words(code.value))) for code in IncidentCode],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text="None chosen: every one.",
     )
@@ -99,7 +100,7 @@ class AlertRuleAdmin(ModelAdmin):
     @display(description="Tells of")
     def shown_codes(self, rule: AlertRule) -> str:
         """Its states and findings in words."""
-        return ", ".join(code.replace("_", " ") for code in rule.codes) or "every state and finding"
+        return ", ".join(words(code) for code in rule.codes) or "every state and finding"
 
     @display(description="Of runs")
     def shown_runs(self, rule: AlertRule) -> str:

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
+from telemetry_app.admin.choice_filters import WordsFilter
 from telemetry_app.admin.incident_page import incident_page
 from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.inspection.incidents import IncidentFilter, list_incidents
@@ -23,6 +24,7 @@ from telemetry_app.templatetags.telemetry import ago, badge, duration, short
 
 SHOWN_OPEN = len(IncidentCode)  # all that one run can have
 SHOWN_ENDED = 10
+_OF_RUNS_LEFT_OUT = ("run__ledger_seen", "run__notes")  # as large as runs are old
 
 
 def incidents_shown(*, run: str | None = None, since: datetime | None = None) -> dict[str, Any]:
@@ -63,12 +65,12 @@ class IncidentAdmin(PageAdmin):
     """Incidents, newest first, and the page of one."""
 
     list_display = ("shown_code", "shown_run", "shown_cause", "shown_since", "shown_length", "shown_end")
-    list_filter = (OpenFilter, "code", ("started_at", RangeDateTimeFilter))
+    list_filter = (OpenFilter, ("code", WordsFilter), ("started_at", RangeDateTimeFilter))
     list_filter_submit = True
     list_before_template = "telemetry_app/incidents_before.html"
     empty_help = "What goes wrong with a run appears here within seconds, and stays when it has ended."
-    search_fields = ("run__run_id",)
-    search_help_text = "Any part of a run's id"
+    search_fields = ("run__run_id", "run__name")
+    search_help_text = "Any part of a run's id or name"
     ordering = ("-started_at", "-id")
     page_template = "telemetry_app/incident.html"
 
@@ -85,6 +87,10 @@ class IncidentAdmin(PageAdmin):
         last_pass_at = VerdictPass.objects.values_list("ended_at", flat=True).first()
         return super().changelist_view(request, {**(extra_context or {}), "last_pass_at": last_pass_at})
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Incident]:
+        """All incidents, with what people call their runs."""
+        return super().get_queryset(request).select_related("run").defer(*_OF_RUNS_LEFT_OUT)
+
     @display(description="What", ordering="code")
     def shown_code(self, incident: Incident) -> SafeString:
         """What went wrong."""
@@ -94,7 +100,7 @@ class IncidentAdmin(PageAdmin):
     def shown_run(self, incident: Incident) -> SafeString:
         """The run, with a link to its page."""
         url = reverse("admin:telemetry_app_run_change", args=[admin.utils.quote(incident.run_id)])
-        return format_html('<a class="t-link" href="{}">{}</a>', url, short(incident.run_id, 28))
+        return format_html('<a class="t-link" href="{}">{}</a>', url, incident.run.name or short(incident.run_id, 28))
 
     @display(description="Cause")
     def shown_cause(self, incident: Incident) -> SafeString:

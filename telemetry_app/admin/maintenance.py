@@ -22,7 +22,7 @@ from telemetry_app.models import Execution
 from telemetry_app.retention_policies import EXECUTIONS, HOLDINGS, REDIS
 from telemetry_app.schedule import RETENTION_TASK, SNAPSHOT_TASK
 from telemetry_app.task_queue import queue_task
-from telemetry_app.templatetags.telemetry import ago, badge, duration, figure
+from telemetry_app.templatetags.telemetry import ago, badge, duration, figure, words
 
 TASKS = {Execution.Task.SNAPSHOT.value: SNAPSHOT_TASK, Execution.Task.RETENTION.value: RETENTION_TASK}
 _OUTCOMES = {
@@ -55,7 +55,7 @@ class PolicyFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Return the choices."""
-        return [(policy, policy.replace("_", " ")) for policy in (*HOLDINGS, REDIS, EXECUTIONS)]
+        return [(policy, words(policy)) for policy in (*HOLDINGS, REDIS, EXECUTIONS)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
         """Return the executions of that policy."""

@@ -47,6 +47,7 @@ def run_page(run_id: str) -> dict[str, Any]:
     facts, fleet = facts_of_run(sources, workers, now=now)
     requests = oldest_requests(sources, facts, SHOWN_REQUESTS)
     return {
+        "title": (sources.row and sources.row.name) or sources.run_id,
         "run": detail_fields(sources, workers, now=now, verdict=run_state(facts), coverage=steps.coverage),
         "steps": [_step_row(step) for step in shown],
         "failures": failures.results,

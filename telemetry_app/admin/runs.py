@@ -18,6 +18,7 @@ from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
+from telemetry_app.admin.choice_filters import WordsFilter
 from telemetry_app.admin.compare import MOST_RUNS, compare_page, compare_url
 from telemetry_app.admin.devices import device_urls
 from telemetry_app.admin.open_requests import requests_view
@@ -42,7 +43,13 @@ class RunAdmin(PageAdmin):
     )  # fmt: skip
     list_display_links = ("shown_id",)
     list_select_related = ("owner",)
-    list_filter = (SavedFilter, "state", TagFilter, MissingFilter, ("last_activity_at", RangeDateTimeFilter))
+    list_filter = (
+        SavedFilter,
+        ("state", WordsFilter),
+        TagFilter,
+        MissingFilter,
+        ("last_activity_at", RangeDateTimeFilter),
+    )
     list_before_template = "telemetry_app/runs_before.html"
     empty_template = "telemetry_app/no_runs.html"
     actions = ("compare", "pin", "unpin")

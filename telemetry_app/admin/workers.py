@@ -17,7 +17,7 @@ from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.admin.worker_page import worker_page, worker_plot_urls
 from telemetry_app.health import Health
 from telemetry_app.models import Worker
-from telemetry_app.templatetags.telemetry import ago, badge, figure, short
+from telemetry_app.templatetags.telemetry import ago, badge, figure, short, words
 
 
 class HealthFilter(admin.SimpleListFilter):
@@ -70,7 +70,7 @@ class WorkerAdmin(PageAdmin):
     def shown_phase(self, worker: Worker) -> SafeString:
         """What it did when it was heard last, and what it runs."""
         current = worker.record.get("current") or {}
-        doing = f"{worker.phase or '–'}".replace("_", " ")
+        doing = words(worker.phase or "–")
         return format_html('{} <span class="t-muted">{}</span>', doing, current.get("operation", ""))
 
     @display(description="Last heartbeat", ordering="last_heartbeat_at")

@@ -28,11 +28,13 @@ _TONES = {
     RunState.IDLE.value: "calm", RunState.FINISHED.value: "calm",
     Health.ALIVE.value: "good", Health.LATE.value: "wait", Health.LOST.value: "bad", Health.EXITED.value: "calm",
     "unknown": "wait", "in doubt": "wait", "refused": "bad", "queued": "wait", "sending": "wait", "sent": "good",
-    "delivered": "good", "enabled": "good", "muted": "wait", "open": "wait",
+    "delivered": "good", "active": "good", "enabled": "good", "muted": "wait", "open": "wait",
     "failed": "bad", "succeeded": "good", "cancelled": "calm", "started": "good", "recovered": "good",
 } | {code.value: "bad" for code in Code}  # fmt: skip
 NOTHING = SafeString('<span class="t-muted">–</span>')  # no value, which is not 0
 _MARKS = {"bad": "▲", "wait": "◆", "good": "●", "calm": "○"}
+_CAPITALS = {"gpu": "GPU", "api": "API", "redis": "Redis", "postgres": "PostgreSQL", "p99": "99th percentile"}
+_UNIT_SECONDS = {"_seconds": 1.0, "_us": 1e-6}  # by the ending of a name: what one of it is in seconds
 
 
 @register.filter
@@ -43,7 +45,7 @@ def badge(word: str | None) -> SafeString:
     tone = _TONES.get(str(word), "calm")
     return format_html(
         '<span class="t-badge t-{}"><span aria-hidden="true">{}</span> {}</span>',
-        tone, _MARKS[tone], str(word).replace("_", " "),
+        tone, _MARKS[tone], words(word),
     )  # fmt: skip
 
 
@@ -61,8 +63,14 @@ def mark(word: Any) -> str:
 
 @register.filter
 def words(name: Any) -> str:
-    """Write a name of the contract as words."""
-    return str(name).replace("_", " ")
+    """Write a name of the contract as words: `waiting_for_gpu` is "waiting for GPU"."""
+    return " ".join(_CAPITALS.get(word, word) for word in str(name).split("_"))
+
+
+@register.filter
+def label(name: Any) -> str:
+    """Write the name of a value that a worker tells of itself, without its unit: `told` writes that with the value."""
+    return words(str(name).removesuffix(_unit(name)))
 
 
 @register.filter
@@ -150,9 +158,15 @@ def figure(value: Any) -> str:
     return f"{value:.4g}"
 
 
+def _unit(name: Any) -> str:
+    return next((unit for unit in _UNIT_SECONDS if str(name).endswith(unit)), "")
+
+
 @register.filter
-def told(value: Any) -> str:
-    """Write a value that a worker tells of itself: counts by kind on a line, those of 0 left out."""
+def told(value: Any, name: str = "") -> str:
+    """Write a value that a worker tells of itself: counts by kind on a line, those of 0 left out; spans with a unit."""
+    if (unit := _unit(name)) and isinstance(value, (int, float)):
+        return duration(value * _UNIT_SECONDS[unit])
     if isinstance(value, dict):
         return ", ".join(f"{words(kind)} {told(count)}" for kind, count in value.items() if count) or "none"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
