@@ -15,7 +15,7 @@ import { swatch, whenThemeChanges } from "./palette.js";
 const SETTLE_MILLISECONDS = 180;
 const page = document.getElementById("live-page");
 const runs = [...page.querySelectorAll(".p-run")].map((element) => ({
-  element, runId: element.dataset.runId, base: element.dataset.base,
+  element, runId: element.dataset.runId, name: element.dataset.name, base: element.dataset.base,
   api: `/api/v1/inspect/runs/${encodeURIComponent(element.dataset.runId)}`, metrics: new Map(),
 }));
 const range = new Range();
@@ -76,12 +76,12 @@ async function toldBy(run, reading) {
 
 function show(names, shown) {
   stepTime.show(runs.map((run) => ({
-    name: run.runId, points: (run.steps?.results ?? []).map((point) => ({ ...point, value: point.wall_seconds })),
+    name: run.name, points: (run.steps?.results ?? []).map((point) => ({ ...point, value: point.wall_seconds })),
   })), shown);
-  const bad = runs.filter((run) => run.failure).map((run) => `${run.runId}: ${run.failure}`);
+  const bad = runs.filter((run) => run.failure).map((run) => `${run.name}: ${run.failure}`);
   if (bad.length) stepTime.plot.say(bad.join(" "), { isBad: true });
   metrics.show(names, (plot, name) => plot.show(runs.map((run) => ({
-    name: run.runId, points: (run.metrics.get(name)?.points ?? []).map((point) => ({ ...point, value: point.mean })),
+    name: run.name, points: (run.metrics.get(name)?.points ?? []).map((point) => ({ ...point, value: point.mean })),
   })), shown));
   fillDifferences(page.querySelector(".p-differences"), runs, names);
 }

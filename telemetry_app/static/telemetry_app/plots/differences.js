@@ -5,7 +5,7 @@ import { styleOf } from "./lines.js";
 
 const COUNTED = /^(Steps|Failed ops)$|not finite$/; // per cent of these say nothing
 
-// `runs`: [{runId, steps, metrics: Map(name -> series), failure}] in order.
+// `runs`: [{runId, name, steps, metrics: Map(name -> series), failure}] in order.
 export function fillDifferences(table, runs, metricNames) {
   const columns = [
     ["Steps", (run) => run.steps?.results.reduce((all, point) => all + point.steps_count, 0), number],
@@ -25,7 +25,7 @@ export function fillDifferences(table, runs, metricNames) {
     const row = document.createElement("tr");
     const name = document.createElement("th");
     name.scope = "row";
-    name.append(swatch(styleOf(index)), ` ${shortened(run.runId, 36)}`);
+    name.append(swatch(styleOf(index)), ` ${shortened(run.name, 36)}`);
     name.title = run.runId;
     row.append(name);
     for (const [title, valueOf, write] of columns) row.append(cell(valueOf(run), index && !COUNTED.test(title) ? valueOf(runs[0]) : null, write));
