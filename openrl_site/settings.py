@@ -309,6 +309,7 @@ UNFOLD: dict[str, Any] = {
     ],
     "LOGIN": {"form": "openrl_site.sign_in.SignInForm"},
     "STYLES": [lambda request: static("telemetry_app/pages.css")],
+    "SCRIPTS": [lambda request: static("telemetry_app/scheme.js")],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",

@@ -46,6 +46,7 @@ class TokenForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         if "user" in self.fields:  # not on the page of a token there is, which asks for nothing
             self.fields["user"].queryset = self.allowed_users  # type: ignore[attr-defined]
+            self.fields["expires_at"].help_text = "UTC. Empty: it never ends by itself."
 
     def clean_expires_at(self) -> Any:
         """Refuse an end that has passed."""
@@ -75,7 +76,7 @@ class ApiTokenAdmin(ModelAdmin):
     form = TokenForm
     fields = ("name", "user", "new_machine", "expires_at")
     list_display = (
-        "name", "user", "shown_prefix", "shown_status", "shown_used", "shown_created", "expires_at",
+        "name", "user", "shown_prefix", "shown_status", "shown_used", "shown_created", "shown_expiry",
     )  # fmt: skip
     list_select_related = ("user",)
     list_per_page = 50
@@ -102,10 +103,10 @@ class ApiTokenAdmin(ModelAdmin):
             "user",
             "shown_prefix",
             "shown_status",
-            "created_at",
-            "expires_at",
-            "revoked_at",
-            "last_used_at",
+            "shown_created",
+            "shown_expiry",
+            "shown_revoked",
+            "shown_used",
         )
         return self.fields if obj is None else told
 
@@ -140,6 +141,16 @@ class ApiTokenAdmin(ModelAdmin):
     def shown_created(self, token: ApiToken) -> SafeString:
         """Its age."""
         return ago(token.created_at)
+
+    @display(description="Ends", ordering="expires_at", empty_value="never by itself")
+    def shown_expiry(self, token: ApiToken) -> SafeString | None:
+        """When it opens nothing any more."""
+        return None if token.expires_at is None else ago(token.expires_at)
+
+    @display(description="Revoked")
+    def shown_revoked(self, token: ApiToken) -> SafeString:
+        """When somebody revoked it."""
+        return ago(token.revoked_at)
 
     @admin.action(description="Revoke", permissions=["change"])
     def revoke(self, request: HttpRequest, tokens: QuerySet[ApiToken]) -> None:

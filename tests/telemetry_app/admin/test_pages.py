@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import redis
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -141,6 +143,15 @@ def test_the_run_page_says_that_redis_is_out_and_shows_history(
     assert "grad_norm:mean" in shown
 
 
+def test_the_run_page_is_titled_with_what_people_call_the_run(admin_client: Client, redis_client: redis.Redis) -> None:
+    put_run(redis_client, "run-a")
+    take_snapshot()
+    Run.objects.update(name="The good one")
+    shown = text_of(admin_client, "/admin/telemetry_app/run/run-a/change/")
+    assert "<title> The good one | OpenRL telemetry</title>" in shown
+    assert '<p class="t-under">run-a</p>' in shown
+
+
 def test_a_page_of_an_unknown_run_is_not_found(admin_client: Client, redis_client: redis.Redis) -> None:
     assert admin_client.get("/admin/telemetry_app/run/nobody/change/").status_code == 404
 
@@ -190,6 +201,23 @@ def test_an_operator_sees_and_changes_the_schedule(admin_client: Client) -> None
     shown = text_of(admin_client, "/admin/django_celery_beat/periodictask/")
     assert "Snapshot of Redis into PostgreSQL" in shown
     assert "Retention of stored records" in shown
+    assert "<title> Periodic tasks | OpenRL telemetry</title>" in shown
+    assert "every 10 seconds" in shown
+    assert "At 03:15" in shown  # a crontab in words
+
+
+def test_a_list_of_users_says_who_may_do_what(admin_client: Client, django_user_model: Any) -> None:
+    machine = django_user_model.objects.create_user("night-agent")
+    machine.groups.add(Group.objects.get(name="viewer"))
+    shown = text_of(admin_client, "/admin/auth/user/")
+    assert "everything" in shown
+    assert "viewer" in shown
+    assert "tokens only" in shown
+
+
+def test_a_search_leads_back_to_the_whole_list_and_a_whole_list_nowhere(admin_client: Client) -> None:
+    assert "show all" in text_of(admin_client, "/admin/auth/user/?q=nobody-called-so")
+    assert "show all" not in text_of(admin_client, "/admin/auth/user/")
 
 
 def _refused() -> redis.Redis:
