@@ -118,3 +118,16 @@ def rows() -> list[str]:
 
 def test_the_page_lists_every_metric_as_it_is():
     assert "\n".join(rows()) in page(), "\n".join(["the table must be:", *rows()])
+
+
+RANGES = re.compile(r"\b(rate|irate|increase|delta|deriv)\s*\(\s*(\w+)")
+
+
+@pytest.mark.parametrize(("where", "expression"), list(expressions()))
+def test_rates_are_of_what_grows_and_quantiles_of_buckets(where, expression):
+    grows = {name for family in FAMILIES if family.kind != "gauge" for name in family.sample_names}
+    for function, name in RANGES.findall(expression):
+        assert (name in grows) == (function in ("rate", "irate", "increase")), where
+    if "histogram_quantile" in expression:
+        assert re.search(r"_bucket\b", expression), where
+        assert "le" in names_and_labels(expression)[1], where
