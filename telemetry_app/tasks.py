@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from celery import shared_task
+from django.utils import timezone
 
-from telemetry_app.alerts.heartbeat import ping
+from telemetry_app.alerts.heartbeat import note_alerts, ping
 from telemetry_app.alerts.notices import take_notice
 from telemetry_app.alerts.sending import send_due
 from telemetry_app.exceptions import LiveDataUnavailableError
@@ -93,10 +94,12 @@ def verdicts() -> dict[str, Any]:
 def alerts() -> dict[str, Any]:
     """Note what is to be told of incidents, and send what is due. Apart from the verdicts: it may fail alone."""
     try:
-        noticed = asdict(take_notice())
+        noticed = take_notice()
     finally:  # what is due goes out, whatever becomes of what is new
-        sent = asdict(send_due())
-    return {"noticed": noticed, "sent": sent}
+        sent = send_due()
+    if not noticed.was_skipped and not sent.was_skipped:
+        note_alerts(timezone.now())
+    return {"noticed": asdict(noticed), "sent": asdict(sent)}
 
 
 @shared_task(name=HEARTBEAT_TASK, soft_time_limit=25, time_limit=30)

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Q
 from django.utils import timezone
 
 from telemetry_app import readiness
 from telemetry_app.alerts import http
 from telemetry_app.alerts.outcomes import Outcome, one_line
 from telemetry_app.alerts.webhook import AGENT
-from telemetry_app.models import TEXT_LENGTH, HeartbeatPing
+from telemetry_app.models import TEXT_LENGTH, HeartbeatPing, VerdictPass
 
 OLD = timedelta(minutes=3)
+LIMIT = timedelta(minutes=2)  # verdicts and alerts come every few seconds: older ones tell nobody of anything
+STAMPED_EVERY = timedelta(seconds=30)
 NOT_SET = "none is sent: TELEMETRY_HEARTBEAT_URL is not set."
 
 
@@ -30,6 +33,8 @@ def ping(*, now: datetime | None = None) -> HeartbeatPing:
         return newest
     newest.looked_at = at
     wrong = [f"{check.name}: {check.detail}" for check in readiness.check_all(now=at) if not check.is_ok]
+    wrong += _late("verdicts", VerdictPass.objects.values_list("ended_at", flat=True).first(), at)
+    wrong += _late("alerts", newest.alerts_at, at)
     if wrong:
         newest.is_well, newest.detail = (
             False,
@@ -41,8 +46,29 @@ def ping(*, now: datetime | None = None) -> HeartbeatPing:
         newest.is_well, newest.detail = answer.outcome is Outcome.DELIVERED, answer.text
         if newest.is_well:
             newest.taken_at = at
-    newest.save()
+    # Without the instant of alerts, which another task writes meanwhile.
+    HeartbeatPing.objects.update_or_create(pk=1, defaults={name: getattr(newest, name) for name in _OWN})
     return newest
+
+
+def note_alerts(now: datetime) -> None:
+    """Keep that alerts were noted and sent; asked for after each time, and written twice a minute."""
+    if not settings.TELEMETRY_HEARTBEAT_URL:
+        return
+    older = Q(alerts_at=None) | Q(alerts_at__lt=now - STAMPED_EVERY) | Q(alerts_at__gt=now)
+    if not HeartbeatPing.objects.filter(older, pk=1).update(alerts_at=now):
+        HeartbeatPing.objects.get_or_create(pk=1, defaults={"alerts_at": now})
+
+
+def _late(name: str, last_at: datetime | None, at: datetime) -> list[str]:
+    """Return what is wrong where something was not done for so long that nobody would be told of trouble."""
+    if last_at is None:
+        return [f"{name}: there were none yet"]
+    age = at - last_at
+    return [f"{name}: the newest are {age.total_seconds():.0f} s old"] if age > LIMIT else []
+
+
+_OWN = ("looked_at", "pinged_at", "taken_at", "is_well", "detail")
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,6 +322,7 @@ class HeartbeatPing(models.Model):
     looked_at = models.DateTimeField(null=True, help_text="When it was looked whether the site is well.")
     pinged_at = models.DateTimeField(null=True, help_text="When the service was asked last.")
     taken_at = models.DateTimeField(null=True, help_text="When it took a ping last.")
+    alerts_at = models.DateTimeField(null=True, help_text="When alerts were last noted and sent to the end.")
     is_well = models.BooleanField(default=False, help_text="Whether the site was well, and the service took the ping.")
     detail = models.CharField(max_length=TEXT_LENGTH, default="", help_text="What it answered, or why none was sent.")
 

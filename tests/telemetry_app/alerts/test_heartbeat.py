@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
 
-from telemetry_app import readiness
+import pytest
+from django.utils import timezone
+
 from telemetry_app.alerts.heartbeat import NOT_SET, ping
-from telemetry_app.models import HeartbeatPing
-from telemetry_app.readiness import Check
+from telemetry_app.incidents import take_verdicts
+from telemetry_app.models import HeartbeatPing, VerdictPass
 from telemetry_app.snapshots import take_snapshot
+from telemetry_app.tasks import alerts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("redis_client")]
 
@@ -19,8 +22,15 @@ def watched(receiver, settings):
     return receiver
 
 
-def test_a_site_that_is_well_pings(watched):
+@pytest.fixture
+def at_work(redis_client):
+    """A site that takes snapshots and verdicts, and tells of incidents."""
     take_snapshot()
+    take_verdicts()
+    alerts()
+
+
+def test_a_site_that_is_well_pings(watched, at_work):
     ping()
     kept = HeartbeatPing.objects.get()
     assert len(watched.received) == 1
@@ -36,16 +46,42 @@ def test_a_site_that_is_not_well_is_silent_and_says_why(watched, redis_out):
     assert "redis" in kept.detail
 
 
-def test_a_service_that_fails_is_shown_with_the_last_ping_it_took(watched, monkeypatch):
-    monkeypatch.setattr(readiness, "check_all", lambda **_: [Check("redis", True)])
+@pytest.mark.parametrize(
+    ("late", "what"),
+    [
+        (lambda at: VerdictPass.objects.update(ended_at=at), "verdicts"),
+        (lambda at: HeartbeatPing.objects.update(alerts_at=at), "alerts"),
+    ],
+)
+def test_a_site_that_could_tell_nobody_is_silent(watched, at_work, late, what):
+    late(timezone.now() - timedelta(seconds=119))
+    ping()
+    late(timezone.now() - timedelta(seconds=121))
+    kept = ping()
+    assert len(watched.received) == 1
+    assert f"{what}: the newest are 121 s old" in kept.detail
+
+
+def test_alerts_that_fail_each_time_are_late(watched, at_work, monkeypatch):
+    def fail():
+        raise OSError("no look")
+
+    old = timezone.now() - timedelta(seconds=100)
+    HeartbeatPing.objects.update(alerts_at=old)
+    monkeypatch.setattr("telemetry_app.tasks.take_notice", fail)
+    with pytest.raises(OSError, match="no look"):
+        alerts()
+    assert HeartbeatPing.objects.get().alerts_at == old
+
+
+def test_a_service_that_fails_is_shown_with_the_last_ping_it_took(watched, at_work):
     taken_at = ping().taken_at
     watched.mode = 500
     kept = ping()
     assert (kept.is_well, kept.detail, kept.taken_at) == (False, "HTTP 500 ok", taken_at)
 
 
-def test_a_service_on_a_private_address_is_refused(watched, settings, monkeypatch):
-    monkeypatch.setattr(readiness, "check_all", lambda **_: [])
+def test_a_service_on_a_private_address_is_refused(watched, at_work, settings):
     settings.TELEMETRY_ALERTS_ALLOW_PRIVATE_ADDRESSES = False
     assert "not public" in ping().detail
     assert watched.received == []
