@@ -7,35 +7,58 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from dataclasses import dataclass
+from itertools import chain, groupby, repeat
+from operator import add
 from struct import Struct
 from typing import Any
 
-from workers_client.codec import encode_object
+from msgspec import json
 
 HEADER, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 ROWS_PER_BLOCK = 250
-_POSTGRES_EPOCH = 946_684_800  # 2000-01-01 in unix seconds
+_POSTGRES_EPOCH = 946_684_800.0  # 2000-01-01 in unix seconds
 _VARCHAR_OID = 1043  # of PostgreSQL's catalogue pg_type.dat
-_length, _count, _whole, _float, _array, _dimension = (
-    Struct(form).pack for form in (">i", ">h", ">iq", ">id", ">iii", ">ii")
-)
+_length, _count, _json_head, _array, _dimension = (Struct(form).pack for form in (">i", ">h", ">ib", ">iii", ">ii"))
 _NULL = _length(-1)
+_encode, _encode_lines = json.Encoder().encode, json.Encoder().encode_lines
 
 Column = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A column of values of eight bytes, or of nulls alone: packed in one call with those that stand beside it."""
+
+    form: str  # of one value, as `struct` has it
+    values: Sequence[Iterable[int | float]]
+
+
+Packed = Iterable[bytes] | _Numbers
 
 
 def blocks(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
     """Return rows as blocks of bytes, which `HEADER` comes before and `END` behind.
 
     `types` are the columns' types by their names in `PACKERS`. Instants are unix seconds, JSONB is any JSON value.
+    Columns of numbers and instants are packed fastest where they stand side by side.
     """
     packers = [PACKERS[name]() for name in types]
     fields = repeat(_count(len(packers)))
     for start in range(0, len(rows), ROWS_PER_BLOCK):
         columns = zip(*rows[start : start + ROWS_PER_BLOCK], strict=True)
         packed = [pack(column) for pack, column in zip(packers, columns, strict=True)]
-        yield b"".join(chain.from_iterable(zip(fields, *packed, strict=False)))
+        yield b"".join(chain.from_iterable(zip(fields, *_side_by_side(packed), strict=False)))
+
+
+def _side_by_side(packed: Iterable[Packed]) -> Iterator[Iterable[bytes]]:
+    for kind, columns in groupby(packed, key=type):
+        if kind is not _Numbers:
+            yield from columns  # type: ignore[misc]
+            continue
+        beside: list[_Numbers] = list(columns)  # type: ignore[arg-type]
+        form = Struct(">" + "".join(numbers.form for numbers in beside))
+        yield map(form.pack, *chain.from_iterable(numbers.values for numbers in beside))
 
 
 class _Texts(dict[str | None, bytes]):
@@ -45,9 +68,10 @@ class _Texts(dict[str | None, bytes]):
         packed = self[text] = _sized(text.encode())
         return packed
 
-    def __call__(self, column: Column) -> Iterable[bytes]:
+    def __call__(self, column: Column) -> Packed:
         if 2 * len(set(column)) > len(column) and None not in column:  # ids: each comes once
-            return map(_sized, map(str.encode, column))
+            encoded = list(map(str.encode, column))
+            return map(add, map(_length, map(len, encoded)), encoded)
         return map(self.__getitem__, column)
 
 
@@ -55,42 +79,38 @@ def _sized(value: bytes) -> bytes:
     return _length(len(value)) + value
 
 
-def _wholes(column: Column) -> Iterable[bytes]:
-    return _eight_bytes(_whole, column)
+def _wholes(column: Column) -> Packed:
+    return _numbers("q", column)
 
 
-def _floats(column: Column) -> Iterable[bytes]:
-    return _eight_bytes(_float, column)
+def _floats(column: Column) -> Packed:
+    return _numbers("d", column)
 
 
-def _instants(column: Column) -> Iterable[bytes]:
-    """Pack PostgreSQL's own count of an instant: microseconds since 2000, rounded as `from_unix` rounds."""
-    return _eight_bytes(
-        _whole,
-        [
-            None if at is None else ((whole := int(at)) - _POSTGRES_EPOCH) * 1_000_000 + round((at - whole) * 1e6)
-            for at in column
-        ],
-    )
+def _instants(column: Column) -> Packed:
+    """Pack PostgreSQL's own count of an instant: microseconds since 2000.
+
+    As exact as `from_unix` up to the year 2255, where a double ceases to hold all microseconds.
+    """
+    return _numbers("q", [None if at is None else round((at - _POSTGRES_EPOCH) * 1e6) for at in column])
 
 
-def _eight_bytes(pack: Callable[[int, Any], bytes], column: Column) -> Iterable[bytes]:
+def _numbers(form: str, column: Column) -> Packed:
     if None not in column:
-        return map(pack, repeat(8), column)  # without Python between two values: several times faster
-    if not any(value is not None for value in column):
-        return repeat(_NULL, len(column))
+        return _Numbers("i" + form, (repeat(8), column))
+    if column.count(None) == len(column):
+        return _Numbers("i", (repeat(-1, len(column)),))
+    pack = Struct(">i" + form).pack
     return [_NULL if value is None else pack(8, value) for value in column]
 
 
-def _jsons(column: Column) -> Iterable[bytes]:
-    """Pack the version of the format, then the JSON."""
-    return [_sized(b"\1" + encode_object(value)) if value else _EMPTY_JSON[type(value)] for value in column]
+def _jsons(column: Column) -> Packed:
+    """Pack the version of the format, then the JSON, which has no line ends of its own."""
+    lines = _encode_lines(column).splitlines() if any(column) else [_encode(column[0])] * len(column)
+    return map(add, [_json_head(len(line) + 1, 1) for line in lines], lines)
 
 
-_EMPTY_JSON: dict[type, bytes] = {dict: _sized(b"\1{}"), list: _sized(b"\1[]")}
-
-
-def _text_arrays(column: Column) -> Iterable[bytes]:
+def _text_arrays(column: Column) -> Packed:
     """Pack arrays of one dimension: its length and its lowest index stand before the texts; an empty one has none."""
     return [_sized(_text_array([_sized(text.encode()) for text in texts])) for texts in column]
 
@@ -101,7 +121,7 @@ def _text_array(texts: Sequence[bytes]) -> bytes:
     return _array(1, 0, _VARCHAR_OID) + _dimension(len(texts), 1) + b"".join(texts)
 
 
-PACKERS: dict[str, Callable[[], Callable[[Column], Iterable[bytes]]]] = {
+PACKERS: dict[str, Callable[[], Callable[[Column], Packed]]] = {
     "varchar": lambda: _Texts({None: _NULL}),
     "bigint": lambda: _wholes,
     "double precision": lambda: _floats,

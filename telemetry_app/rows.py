@@ -14,8 +14,8 @@ from workers_client.wire_worker import WorkerRecord
 
 OPERATION_COLUMNS = (
     "run_id", "record_id", "worker", "role", "operation", "request_id", "status", "error_type", "error_category",
-    "enqueued_at", "queue_seconds", "started_at", "at", "elapsed_seconds", "step", "metrics", "nonfinite", "tokens",
-    "datums", "batch", "trace_id", "span_id", "reported_at",
+    "batch", "trace_id", "span_id", "metrics", "nonfinite",
+    "enqueued_at", "queue_seconds", "started_at", "at", "elapsed_seconds", "step", "tokens", "datums", "reported_at",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
     "run_id", "record_id", "kind", "worker", "request_id", "source", "error_type", "count", "accepted_at",
@@ -46,19 +46,19 @@ def operation_row(record: wire.OpRecord, step: int) -> tuple[Any, ...]:
         record.status,
         record.error_type or "",
         record.error_category or "",
+        record.batch or "",
+        record.trace_id or "",
+        record.span_id or "",
+        record.metrics,
+        record.nonfinite,
         record.enqueued_at,
         record.queue_seconds,
         record.started_at,
         record.at,
         record.elapsed_seconds,
         step,
-        record.metrics,
-        record.nonfinite,
         record.tokens,
         record.datums,
-        record.batch or "",
-        record.trace_id or "",
-        record.span_id or "",
         None,
     )
 

@@ -6,6 +6,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from telemetry_app import bulk, rows
+from telemetry_app.instants import from_unix
 from telemetry_app.models import Operation
 from tests.support.records import START, op
 
@@ -103,3 +104,26 @@ def test_a_row_reads_back_as_the_record_it_was_made_of(are_new):
     )  # fmt: skip
     insert(record, are_new=are_new)
     assert rows.records_of(Operation.objects.all()) == [record]
+
+
+@ways
+def test_rows_of_one_block_say_different_things(are_new):
+    records = [
+        op(
+            at=START + number, id=f"w:{number}", step=0, tokens=number if number % 2 else None, datums=number or None,
+            queue_seconds=number / 3 if number % 3 else None, started_at=START - number if number % 5 else None,
+            elapsed_seconds=None, metrics={"loss": number / 7} if number % 2 else {},
+            nonfinite={"kl": "nan"} if number == 4 else {}, error_type="a\r\nb" if number == 3 else None,
+        )
+        for number in range(10)
+    ]  # fmt: skip
+    insert(*records, are_new=are_new)
+    assert rows.records_of(Operation.objects.order_by("at")) == records
+
+
+@pytest.mark.parametrize("at", [0.000001, 946_684_799.999999, START + 0.123457, START + 0.999999, 4_294_967_295.000001])
+def test_instants_are_kept_to_the_microsecond(at):
+    row = rows.operation_row(op(at=START, started_at=at), 0)
+    with transaction.atomic():
+        bulk.insert_once(rows.OPERATIONS, [row])
+    assert Operation.objects.get().started_at == from_unix(at)
