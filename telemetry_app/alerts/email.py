@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import smtplib
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -91,6 +93,23 @@ class _Watched:
         return min(left, float(settings.EMAIL_TIMEOUT))
 
 
+class _TimedReader(io.RawIOBase):
+    """What a mail server answers, up to the deadline: an answer that trickles is no way round it."""
+
+    def __init__(self, connection: socket.socket, watched: _Watched) -> None:
+        super().__init__()
+        self._connection, self._watched = connection, watched
+
+    def readable(self) -> bool:
+        """Return that it is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what there is."""
+        self._connection.settimeout(self._watched.left_seconds())
+        return self._connection.recv_into(buffer)
+
+
 class _WatchedBackend(EmailBackend):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -102,13 +121,11 @@ class _WatchedBackend(EmailBackend):
         watched = self.watched
 
         class Connection(super().connection_class):  # type: ignore[misc]
+            file: Any
+
             def getreply(self) -> tuple[int, bytes]:
-                if self.sock is not None:
-                    try:
-                        self.sock.settimeout(watched.left_seconds())
-                    except TimeoutError:
-                        self.close()
-                        raise
+                if self.sock is not None and self.file is None:
+                    self.file = io.BufferedReader(_TimedReader(self.sock, watched))
                 reply: tuple[int, bytes] = super().getreply()
                 if reply[0] == GO_AHEAD:
                     watched.was_sent = True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -385,6 +387,30 @@ def test_a_mail_server_that_is_slow_at_every_word_ends_by_the_time_in_all(mail, 
     assert delivery().state == "queued"
     assert "in all" in delivery().answer
     assert mail_server.received == []
+
+
+def test_a_mail_server_whose_word_trickles_ends_by_the_time_in_all(mail, tell, settings, monkeypatch):
+    monkeypatch.setattr(email, "TOTAL_SECONDS", 0.5)
+    over = threading.Event()
+
+    def trickle(server):
+        connection = server.accept()[0]
+        with connection, contextlib.suppress(OSError):
+            while not over.wait(0.05):
+                connection.sendall(b"2")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings.EMAIL_PORT = server.getsockname()[1]
+        thread = threading.Thread(target=trickle, args=(server,))
+        thread.start()
+        tell(mail)
+        started = time.monotonic()
+        send_due()
+        took = time.monotonic() - started
+        over.set()
+        thread.join()
+    assert took < DEADLINE_SECONDS / 2
+    assert delivery().state == "queued"
 
 
 def test_a_mail_server_that_is_gone_is_asked_again(mail, mail_server, tell):
