@@ -14,7 +14,8 @@ from telemetry_app.models import Operation
 
 NAMED_STEPS = 1_000  # newest steps whose metrics are named
 MOST_NAMES = 5_000
-VALUES_AT_ONCE = 50_000  # folded by one statement: steps times names
+VALUES_AT_ONCE = 12_000  # folded by one statement: steps times names; what two ops a step report is sorted in 4 MB
+FEW_NAMES = 3  # each is read on its own, which unpacks a large JSON as often
 MOST_PARTS = 32
 PARTS_KEPT = 128  # folded parts that a process remembers: four answers of the longest runs
 MOST_PLACES = 1_000  # newest steps with non-finite values that are told
@@ -36,26 +37,39 @@ SELECT shown / %(width)s, operation, name, sum(count), sum(count * least(greates
 FROM (
     SELECT shown, operation, name,
            CASE WHEN is_spread THEN (value ->> 0)::float8 ELSE 1 END AS count,
-           CASE WHEN is_spread THEN (value ->> 1)::float8 ELSE value::float8 END AS low,
-           CASE WHEN is_spread THEN (value ->> 2)::float8 ELSE value::float8 END AS mean,
-           CASE WHEN is_spread THEN (value ->> 3)::float8 ELSE value::float8 END AS high,
-           CASE WHEN is_spread THEN (value ->> 4)::float8 ELSE value::float8 END AS newest
+           CASE WHEN is_spread THEN (value ->> 1)::float8 ELSE number END AS low,
+           CASE WHEN is_spread THEN (value ->> 2)::float8 ELSE number END AS mean,
+           CASE WHEN is_spread THEN (value ->> 3)::float8 ELSE number END AS high,
+           CASE WHEN is_spread THEN (value ->> 4)::float8 ELSE number END AS newest
     FROM (
-        SELECT CASE WHEN step = %(tail)s THEN step - 1 ELSE step END AS shown, operation, metrics || '{}' AS unpacked
-        FROM telemetry_app_stepaggregate
-        WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s
+        SELECT shown, operation, name, value, is_spread, CASE WHEN NOT is_spread THEN value::float8 END AS number
+        FROM (
+            SELECT shown, operation, name, value, jsonb_typeof(value) = 'array' AS is_spread
+            FROM ({values}) reported
+            WHERE value IS NOT NULL AND shown BETWEEN %(from)s AND %(to)s
+            OFFSET 0
+        ) found
         OFFSET 0
-    ) kept CROSS JOIN LATERAL (
-        SELECT wanted.name, unpacked -> wanted.name AS value,
-               jsonb_typeof(unpacked -> wanted.name) = 'array' AS is_spread
-        FROM unnest(%(names)s::text[]) AS wanted (name)
-        OFFSET 0
-    ) found
-    WHERE value IS NOT NULL AND shown BETWEEN %(from)s AND %(to)s
+    ) numbers
     OFFSET 0
 ) told
 GROUP BY 1, 2, 3
 """
+_STEPS = """
+FROM telemetry_app_stepaggregate WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s OFFSET 0
+"""
+_SHOWN = "CASE WHEN step = %(tail)s THEN step - 1 ELSE step END AS shown"
+# Of one name half as much is to do for a step: no join, and the JSON is looked into where it is.
+_SERIES_OF_ONE = _SERIES.format(
+    values=f"SELECT {_SHOWN}, operation, %(name)s::text AS name, metrics -> %(name)s AS value {_STEPS}"
+)
+_SERIES_OF_MANY = _SERIES.format(
+    values=f"""
+    SELECT shown, operation, wanted.name, unpacked -> wanted.name AS value
+    FROM (SELECT {_SHOWN}, operation, metrics || '{{}}' AS unpacked {_STEPS}) kept
+    CROSS JOIN unnest(%(names)s::text[]) AS wanted (name) OFFSET 0
+    """
+)
 # Each op that is counted raises a count, and no id comes twice: rows with the same sums are the same.
 _MARKS = """
 SELECT CASE WHEN step = %(tail)s THEN step - 1 ELSE step END / %(size)s, count(*), sum(count)::text, sum(id)::text
@@ -165,10 +179,13 @@ def _folded(
     run_id: str, names: tuple[str, ...], width: int, first: int, last: int, tail: int, mark: tuple[Any, ...]
 ) -> list[tuple[Any, ...]]:
     """Return the buckets of the steps from `first` to `last`; `mark` is another where one of their rows is."""
-    ends = {"first": first, "last": last + (tail == last + 1), "from": first, "to": last}
-    return _rows(
-        _SERIES, {"run": run_id, "names": list(names), "width": width, "most": MOST_OF_A_MEAN, "tail": tail, **ends}
-    )
+    parameters = {
+        "run": run_id, "width": width, "most": MOST_OF_A_MEAN, "tail": tail,
+        "first": first, "last": last + (tail == last + 1), "from": first, "to": last,
+    }  # fmt: skip
+    if len(names) > FEW_NAMES:
+        return _rows(_SERIES_OF_MANY, parameters | {"names": list(names)})
+    return [row for name in names for row in _rows(_SERIES_OF_ONE, parameters | {"name": name})]
 
 
 def stored_places(run_id: str, names: Iterable[str], span: StepSpan) -> list[tuple[int, str, str, int]]:

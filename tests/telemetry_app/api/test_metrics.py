@@ -110,7 +110,21 @@ def test_points_are_the_same_in_however_many_parts_they_are_folded(api, writer, 
     stored_metrics._folded.cache_clear()
     monkeypatch.setattr(stored_metrics, "VALUES_AT_ONCE", 10)
     assert api.results(PATH, names="loss:sum", points=points, **query) == whole
-    assert 1 <= statements.count(stored_metrics._SERIES) <= stored_metrics.MOST_PARTS + 1
+    assert 1 <= statements.count(stored_metrics._SERIES_OF_ONE) <= stored_metrics.MOST_PARTS + 1
+
+
+def test_a_metric_is_the_same_asked_for_alone_and_with_many(api, writer, now, monkeypatch):
+    put(writer, "history", [r for n in range(50) for r in step(n, now - 400 + n, loss=((n * 37) % 101) / 7)])
+    alone = {name: api.results(PATH, names=name, points=9) for name in ("loss:sum", "grad_norm")}
+    monkeypatch.setattr(stored_metrics, "FEW_NAMES", 1)
+    stored_metrics._folded.cache_clear()
+    together = api.results(PATH, names="loss:sum,grad_norm", points=9)
+    assert [each for name in alone for each in alone[name]]
+    for told in together:
+        [same] = [each for each in alone[told["name"]] if each["operation"] == told["operation"]]
+        means = [point.pop("mean") for point in told["points"]]
+        assert means == pytest.approx([point.pop("mean") for point in same["points"]])
+        assert told == same
 
 
 def statements_of(monkeypatch):
@@ -127,12 +141,12 @@ def test_what_did_not_change_is_not_folded_again(api, writer, now, monkeypatch):
     before = api.results(PATH, names="loss:sum")
     statements = statements_of(monkeypatch)
     assert api.results(PATH, names="loss:sum") == before
-    assert stored_metrics._SERIES not in statements
+    assert stored_metrics._SERIES_OF_ONE not in statements
     writer.operations(op(at=now - 300, step=41, metrics={"loss:sum": 9.0}), *step(100, now - 1, loss=2.0))
     writer.steps(101)
     take_snapshot()
     points = values(api.results(PATH, names="loss:sum")[0])
-    assert statements.count(stored_metrics._SERIES) == 2
+    assert statements.count(stored_metrics._SERIES_OF_ONE) == 2
     assert [(number, value) for number, value in points if value != 1.0] == [(41, 5.0), (100, 2.0)]
     writer.client.flushdb()
     StepAggregate.objects.filter(step=41).delete()
