@@ -90,6 +90,34 @@ def test_parts_add_up_to_the_wall_time_of_the_steps(api, waited):
         assert step["wall_seconds"] == pytest.approx(wall, abs=1e-4)
 
 
+def test_a_turn_and_an_op_that_come_late_are_seen_though_the_step_was_told_before(api, writer, now):
+    t = now - 50
+    writer.operations(
+        ran("optim_step", t, t + 2, step=0, enqueued=t - 1),
+        ran("optim_step", t + 30, t + 31, step=1, enqueued=t + 2),
+    )
+    own = inside("optim_step", t + 30, t + 31)
+    writer.turns(
+        turn(at=t + 31, workload="w-a", worker="t-1", started_at=t + 30, requested_at=t + 2, ops=(own,)),
+    )
+    writer.steps(2)
+    for _ in range(2):
+        assert api.results(PATH)[1]["gpu_wait_by"] == [
+            {"workload": None, "run_id": None, "operation": None, "seconds": pytest.approx(28)}
+        ]
+        take_snapshot()  # keeps the turn, and no time of a step that ended just now
+    late = inside("forward_backward", t + 5, t + 25, "run-b")
+    writer.turns(turn(at=t + 25, workload="w-b", worker="t-2", started_at=t + 5, ops=(late,)))
+    for _ in range(2):
+        waits = {wait["run_id"]: wait["seconds"] for wait in api.results(PATH)[1]["gpu_wait_by"]}
+        assert waits == {"run-b": pytest.approx(20), None: pytest.approx(8)}
+        take_snapshot()
+    writer.operations(ran("save_weights", t + 10, t + 20, step=1))
+    for _ in range(2):
+        assert parts_of(api.results(PATH)[1]) == {"saving": 10, "gpu_wait": 18, "training": 1}
+        take_snapshot()
+
+
 def test_steps_can_be_asked_for_from_the_newest_down(api, waited):
     answer = api.answer(PATH, last=1)
     assert ([step["step"] for step in answer["results"]], answer["next_before"]) == ([1], 1)
