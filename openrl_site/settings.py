@@ -304,6 +304,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "OpenRL telemetry",
     "SITE_SUBHEADER": "Trainers and samplers at work",
     "SITE_SYMBOL": "monitoring",
+    "SITE_URL": None,  # there is no other site that a link could lead back to
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("telemetry_app/icon.svg")},
     ],

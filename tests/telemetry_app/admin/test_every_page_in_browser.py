@@ -10,7 +10,7 @@ import pytest
 import redis
 from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth import get_user_model
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from telemetry_app.alerts.notices import take_notice
@@ -116,3 +116,28 @@ def test_pages_are_accessible_narrow_and_ask_no_other_site(admin_with_token: Pag
     assert faults == []
     assert hosts == {urlsplit(live_server.url).netloc}
     assert Execution.objects.exists()
+
+
+def test_an_open_page_follows_the_system_to_dark_unless_a_person_chose(
+    admin_page: Page, live_server: LiveServer
+) -> None:
+    admin_page.emulate_media(color_scheme="light")
+    admin_page.goto(f"{live_server.url}/admin/")
+    root = admin_page.locator("html")
+    expect(root).not_to_have_class("dark")
+    admin_page.emulate_media(color_scheme="dark")
+    expect(root).to_have_class("dark")
+    admin_page.evaluate("localStorage.setItem('_x_adminTheme', '\"dark\"')")
+    admin_page.emulate_media(color_scheme="light")
+    expect(root).to_have_class("dark")
+
+
+def test_filters_and_the_navigation_open_by_keyboard(admin_page: Page, live_server: LiveServer) -> None:
+    admin_page.set_viewport_size({"width": 1300, "height": 800})
+    admin_page.goto(f"{live_server.url}{TELEMETRY}/worker/")
+    admin_page.get_by_role("button", name="Filters").press("Enter")
+    expect(admin_page.get_by_role("link", name="lost")).to_be_visible()
+    admin_page.keyboard.press("Escape")
+    expect(admin_page.locator("#nav-sidebar")).to_be_visible()
+    admin_page.get_by_role("button", name="Show or hide the navigation").press("Enter")
+    expect(admin_page.locator("#nav-sidebar")).not_to_be_visible()

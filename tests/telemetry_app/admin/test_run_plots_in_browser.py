@@ -222,3 +222,11 @@ def test_step_time_is_split_as_chosen(admin_page: Page, live_server: LiveServer,
     expect(legend).to_contain_text("forward_backward")
     expect(admin_page).to_have_url(re.compile("split=op"))
     expect(admin_page.get_by_role("button", name="By op")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_time_into_which_no_step_fell_is_said_to_have_none(
+    admin_page: Page, live_server: LiveServer, writer: RecordWriter
+) -> None:
+    admin_page.goto(f"{live_server.url}{RUN_PAGE}?since=2026-01-01T00:00:00Z&until=2026-01-01T00:01:00Z")
+    figure(admin_page, "step-time")
+    expect(admin_page.locator(".p-range")).to_contain_text("No step fell into this time")

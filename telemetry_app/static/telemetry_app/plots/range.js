@@ -84,6 +84,11 @@ export class Range {
     return [Math.floor(stepAt(oldest, Math.max(since, oldest.start))), Math.ceil(stepAt(newest, Math.min(until, newest.end)))];
   }
 
+  // Whether it is a time into which no step of the run fell.
+  get hasNoSteps() {
+    return Boolean(this.times && this.overview.length && !this.shownSteps());
+  }
+
   // The time that the range means: null for all of it, or where it is not known when.
   shownTimes() {
     if (this.times || !this.steps || !this.known.length) return this.times;

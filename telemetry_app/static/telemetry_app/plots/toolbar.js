@@ -49,7 +49,8 @@ export class Toolbar {
     const steps = range.shownSteps() ?? range.bounds;
     const times = range.overview.length || range.byTime ? range.shownTimes() ?? range.timeBounds : null;
     const texts = [];
-    if (!range.byTime) texts.push(`${range.isWhole ? "All steps, " : "Steps "}${number(steps[0])} to ${number(steps[1])}`);
+    if (range.hasNoSteps) texts.push("No step fell into this time: step plots show all");
+    else if (!range.byTime) texts.push(`${range.isWhole ? "All steps, " : "Steps "}${number(steps[0])} to ${number(steps[1])}`);
     if (times) texts.push(`${instant(times[0])} to ${instant(times[1])}`);
     this.text.textContent = texts.join(" · ");
     this.text.title = times ? `${utc(times[0])} to ${utc(times[1])}` : "";
