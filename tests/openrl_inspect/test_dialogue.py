@@ -18,6 +18,7 @@ OPTIONAL = {
     "expectation",
     "also",
     "samples",
+    "queue_depth",
 }
 
 
