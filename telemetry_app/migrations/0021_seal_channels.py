@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
+from django.apps.registry import Apps
 from django.db import migrations, models
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 import telemetry_app.models.sealed
 from telemetry_app.models.sealed import LostText, seal, unseal
 
 
 def _changed(change: Callable[[str], str]) -> Callable[..., None]:
-    def run(apps, schema_editor) -> None:  # noqa: ANN001
+    def run(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
         channels = apps.get_model("telemetry_app", "AlertChannel").objects.using(schema_editor.connection.alias)
         for channel in channels.order_by("pk"):
             channel.url, channel.secret = change(channel.url), change(channel.secret)
