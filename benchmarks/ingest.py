@@ -1,7 +1,7 @@
 """How fast a snapshot takes op records, from the bytes in Redis to committed rows, beside a plain COPY.
 
-usage: script/benchmark ingest [--records N] [--rounds N]. The limit is a text COPY of bytes that are ready, into
-the same partitioned table, without reading, checking, totals or step aggregates.
+usage: script/benchmark ingest [--records N] [--rounds N] [--processes N …]. The limit is a text COPY of bytes that
+are ready, into the same partitioned table, without reading, checking, totals or step aggregates.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="script/benchmark ingest", description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--memory-of", type=int, help=argparse.SUPPRESS)  # one snapshot alone: prints its memory
     options = parser.parse_args()
     with running_site():
@@ -52,17 +53,25 @@ def main() -> None:
 def _rates(options: argparse.Namespace) -> dict[str, list[float]]:
     """Return rows/s by way, round by round."""
     rates: dict[str, list[float]] = {}
-    with ProcessPoolExecutor(options.processes, multiprocessing.get_context("spawn"), _set_up) as pool:
-        list(pool.map(_nothing, range(options.processes * 4)))
+    with ExitStack() as stack:
+        pools = {count: stack.enter_context(_pool(count)) for count in options.processes}
         ready = _ready_rows(options.records)
         for _ in range(options.rounds):
-            for name, rate in (
-                ("text COPY of ready bytes (the limit)", _copy_rate(ready, options.records)),
-                ("a snapshot in one process", _take(options.records)),
-                (f"a snapshot in {options.processes} processes", _take(options.records, pool)),
-            ):
+            rounds = {
+                "text COPY of ready bytes (the limit)": _copy_rate(ready, options.records),
+                "a snapshot in one process": _take(options.records),
+            }
+            rounds |= {f"a snapshot in {count} processes": _take(options.records, pools[count]) for count in pools}
+            for name, rate in rounds.items():
                 rates.setdefault(name, []).append(rate)
     return rates
+
+
+def _pool(count: int) -> ProcessPoolExecutor:
+    """Return so many processes, all of them up before anything is timed."""
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _set_up)
+    list(pool.map(_nothing, range(count * 4)))
+    return pool
 
 
 def _set_up() -> None:
@@ -72,7 +81,7 @@ def _set_up() -> None:
 
 
 def _nothing(number: int) -> None:
-    """Have the pool's processes up before anything is timed."""
+    """Take as long as the pool's other processes need to get a call as well."""
     time.sleep(0.1)
 
 
@@ -96,15 +105,15 @@ def _take(count: int, pool: ProcessPoolExecutor | None = None) -> float:
 
 
 def _copy_rate(ready: list[bytes], count: int) -> float:
-    """Return rows/s of a text COPY of rows that are bytes already, in one transaction."""
+    """Return rows/s of a text COPY of rows that are bytes already, in one transaction, to its commit."""
     from django.db import connection, transaction
 
     from telemetry_app.models import Operation
 
     _empty()
+    started = time.perf_counter()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = 0")  # the site's is for single answers
-        started = time.perf_counter()
         with cursor.copy(f"COPY {Operation._meta.db_table} ({_names()}) FROM STDIN") as copy:
             for block in ready:
                 copy.write(block)
