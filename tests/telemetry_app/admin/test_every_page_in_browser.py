@@ -141,3 +141,11 @@ def test_filters_and_the_navigation_open_by_keyboard(admin_page: Page, live_serv
     expect(admin_page.locator("#nav-sidebar")).to_be_visible()
     admin_page.get_by_role("button", name="Show or hide the navigation").press("Enter")
     expect(admin_page.locator("#nav-sidebar")).not_to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/admin/", f"{TELEMETRY}/run/", f"{TELEMETRY}/alertrule/"])
+def test_a_fresh_site_is_no_wider_than_a_phone(admin_page: Page, live_server: LiveServer, path: str) -> None:
+    admin_page.set_viewport_size({"width": 360, "height": 800})
+    admin_page.goto(f"{live_server.url}{path}")
+    expect(admin_page.locator(".t-steps").first).to_be_visible()
+    assert admin_page.evaluate("document.documentElement.scrollWidth") == 360
