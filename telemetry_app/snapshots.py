@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
-from threading import Lock
 from typing import Any, TypeVar
 
 from django.db import DataError, IntegrityError, transaction
@@ -29,7 +28,6 @@ from telemetry_app.op_history import learned_of
 from telemetry_app.receipt_times import place_received
 from telemetry_app.run_snapshot import RunTaken, take_run, take_turns
 from telemetry_app.run_state import WorkerFact
-from telemetry_app.side_by_side import take_each
 from telemetry_app.silences import with_silences
 from telemetry_app.worker_events import record_events
 from workers_client import wire
@@ -41,7 +39,6 @@ QUIET_SECONDS = 120.0
 SETTLED_STATES = ("idle", "finished")  # only new activity changes them
 RUNS_PER_PART = 10  # taken by one task, and read from Redis in one round trip
 _UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)  # what one run's or workload's content can raise
-_counting = Lock()  # the two threads that take a part's runs count in one summary
 
 T = TypeVar("T")
 
@@ -199,28 +196,24 @@ def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> N
         _bounded(workload, summary, partial(take_turns, workload, now))
     runs = readers.read_runs(part.run_ids, newest=readers.SUMMARY_RECORDS)
     place_received(runs.values())
-
-    def take(run_id: str) -> None:
-        live, learned = runs[run_id], learned_of(histories.get(run_id, {}))
+    for run_id, live in runs.items():
+        learned = learned_of(histories.get(run_id, {}))
         verdict = state_of_run(live, facts, typical=typical, learned=learned, now=now.timestamp())
-        _bounded(run_id, summary, partial(take_run, live, verdict, now), runs_count=1)
+        taken = _bounded(run_id, summary, partial(take_run, live, verdict, now))
+        summary.runs_count += taken is not None
 
-    take_each(runs, take)
 
-
-def _bounded(name: str, summary: PartSummary, take: Callable[[], RunTaken | None], *, runs_count: int = 0) -> None:
+def _bounded(name: str, summary: PartSummary, take: Callable[[], RunTaken | None]) -> RunTaken | None:
     """Let what one run or workload holds fail that one alone: its transaction is rolled back, the others are taken."""
     try:
         taken = take()
     except _UNSTORABLE as error:
         logger.exception("%s could not be stored", name)
-        with _counting:
-            summary.failed_runs += 1
-            summary.error = summary.error or f"{name}: {_words_of(error)}"[:500]
-        return
-    with _counting:
-        summary.add(name, taken)
-        summary.runs_count += runs_count if taken else 0
+        summary.failed_runs += 1
+        summary.error = summary.error or f"{name}: {_words_of(error)}"[:500]
+        return None
+    summary.add(name, taken)
+    return taken
 
 
 # --- The execution --------------------------------------------------------------------------------------------
