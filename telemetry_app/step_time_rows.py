@@ -1,6 +1,6 @@
 """Keep where each step's time went: one row a step, made of stored records once every worker has told its part.
 
-A step is split a minute after its end, when workers have flushed twelve times, and once more in the minutes behind it:
+A step is split half a minute after its end, when workers have flushed six times, and once more in the minutes behind it:
 after an outage, one worker's records come before another's.
 """
 
@@ -21,7 +21,7 @@ from telemetry_app.step_clock import StepWindow
 from telemetry_app.turn_spans import Use
 from workers_client import wire
 
-SETTLED = timedelta(seconds=60)
+SETTLED = timedelta(seconds=30)
 TOGETHER = timedelta(seconds=30)  # steps of so long are split at once, which costs as much as one
 AGAIN = timedelta(seconds=150)  # a step that was kept so lately is split once more
 STEPS_AT_ONCE = 500

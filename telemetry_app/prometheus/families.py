@@ -75,7 +75,7 @@ SAMPLE_TOKENS = Family("counter", "openrl_sample_tokens_total", "Tokens of sampl
 STEP_SECONDS = Family(
     "histogram",
     "openrl_step_seconds",
-    "Wall seconds of completed steps, from the end of the step before. A step is counted a minute after its end.",
+    "Wall seconds of completed steps, from the end of the step before. A step is counted half a minute after its end.",
 )
 STEP_PART_SECONDS = Family(
     "counter",
