@@ -1,7 +1,7 @@
 """Keep where each step's time went: one row a step, made of stored records once every worker has told its part.
 
-A step is split half a minute after its end, when workers have flushed six times, and once more in the minutes behind it:
-after an outage, one worker's records come before another's.
+A step is split half a minute after its end, when workers have flushed six times, and once more in the minutes behind
+it: after an outage, one worker's records come before another's.
 """
 
 from __future__ import annotations
