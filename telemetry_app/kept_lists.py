@@ -54,8 +54,11 @@ def forget(key: str) -> None:
 
 
 def _continued(old: list[bytes] | None, read: list[bytes]) -> list[bytes] | None:
-    """Return the old elements with those that were pushed since."""
-    if old is None:
+    """Return the old elements with those that were pushed since, None where nobody can tell.
+
+    Elements that stand twice in what was read could go on from the old ones in more than one place.
+    """
+    if old is None or len(set(read)) < len(read):
         return None
     for new_count in range(len(read) - OVERLAP + 1):
         known_count = len(read) - new_count

@@ -7,17 +7,18 @@ Bad records are counted and skipped, a key of another Redis type reads as one ba
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import redis
 from django_redis import get_redis_connection
 
 from telemetry_app import kept_lists, kept_records
+from telemetry_app.checked_records import Checked, R, checked, first_told
 from telemetry_app.exceptions import LiveDataUnavailableError
-from telemetry_app.wrong_clocks import by_receipt_time, is_ahead
+from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
 from workers_client import wire_values as values
 from workers_client.exceptions import MalformedRecordError
@@ -28,22 +29,6 @@ COMPARED_RUNS = 20  # most recently active runs from which it is told what an op
 SUMMARY_RECORDS = 64  # newest op records read of each run in a list of runs
 SCAN_COUNT = 1_000  # keys that Redis looks at before it serves others
 INDEX_LIMIT = 10_000  # newest entries read of an index (runs, workers, workloads)
-
-
-R = TypeVar("R", wire.OpRecord, wire.SampleRecord, wire.TurnRecord)
-
-
-@dataclass(slots=True)
-class Checked(Generic[R]):
-    """Records of one list, oldest first and each once, with how many elements were no usable record."""
-
-    records: list[R] = field(default_factory=list)
-    malformed_count: int = 0
-    length: int = 0  # elements in Redis, whether usable or not
-    malformed_tail_count: int = 0  # of the malformed: those behind the newest usable record
-    reached: bool = False  # the record that was looked for is in the list
-    # As they were written, by identity: `records` has them as if they ended at this reading.
-    of_wrong_clocks: dict[str, R] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -151,7 +136,7 @@ def read_turns(workloads: Sequence[str], *, newest: int = wire.LIST_LIMIT) -> di
         [*((name, key, -newest, -1) if name == "LRANGE" else (name, key) for name, key in commands), ("TIME",)]
     )
     return {
-        workload: _checked(elements, partial(kept_records.turn_of, workload), length, _unix_time(redis_time))
+        workload: checked(elements, partial(kept_records.turn_of, workload), length, _unix_time(redis_time))
         for workload, elements, length in zip(workloads, replies[::2], replies[1::2], strict=True)
     }
 
@@ -254,7 +239,7 @@ def _read_whole_list(key: str, parse: Callable[[bytes], R]) -> Checked[R]:
     if not isinstance(elements, list):
         return Checked(malformed_count=1, malformed_tail_count=1)  # a key of another Redis type
     try:
-        return Checked(_first_told(list(map(parse, elements))), length=len(elements))
+        return Checked(first_told(list(map(parse, elements))), length=len(elements))
     except MalformedRecordError:
         pass
     result: Checked[R] = Checked(length=len(elements))
@@ -267,7 +252,7 @@ def _read_whole_list(key: str, parse: Callable[[bytes], R]) -> Checked[R]:
             result.malformed_tail_count += 1
         else:
             result.malformed_tail_count = 0
-    result.records = _first_told(usable)
+    result.records = first_told(usable)
     return result
 
 
@@ -317,49 +302,13 @@ def _live_run(run_id: str, replies: Sequence[Any], now: float, *, is_whole: bool
     return LiveRun(
         run_id=run_id,
         last_activity_at=None if is_ahead(_instant(score) or 0.0, now) else _instant(score),  # of a wrong clock
-        operations=_checked(operations, parse_operation, operations_length, now),
-        samples=_checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length, now),
+        operations=checked(operations, parse_operation, operations_length, now),
+        samples=checked(samples, lambda raw: wire.parse_sample(raw, run_id=run_id), samples_length, now),
         ledger=parse_ledger(ledger if isinstance(ledger, Mapping) else {}),
         steps_completed=_whole_number(steps),
         step_times=[at for at in map(_instant, step_times if isinstance(step_times, list) else ()) if at],
         queue_depth=queue_depth if isinstance(queue_depth, int) and queue_depth > 0 else None,
     )
-
-
-def _checked(elements: Any, parse: Callable[[bytes], R], length: Any, now: float) -> Checked[R]:
-    if not isinstance(elements, list):
-        return Checked(malformed_count=1)  # a key of another Redis type
-    parsed = _parsed(elements, parse)
-    records = _first_told(parsed)
-    checked = Checked(records, len(elements) - len(parsed), length if isinstance(length, int) else len(elements))
-    if records and is_ahead(max([record.at for record in records]), now):  # of a wrong clock: as if received now
-        checked.records, reported_at = by_receipt_time(records, now)
-        checked.of_wrong_clocks = {record.identity: record for record in records if record.identity in reported_at}
-    return checked
-
-
-def _parsed(elements: list[bytes], parse: Callable[[bytes], R]) -> list[R]:
-    """Return the usable records among elements."""
-    try:
-        return list(map(parse, elements))  # all are, as a rule: several times faster than one by one
-    except MalformedRecordError:
-        pass
-    parsed: list[R] = []
-    for element in elements:
-        with suppress(MalformedRecordError):
-            parsed.append(parse(element))
-    return parsed
-
-
-def _first_told(records: list[R]) -> list[R]:
-    """Return each record once, as it was told first: a record resent never changes what was said."""
-    identities = [record.id or record.identity for record in records]
-    if len(set(identities)) == len(records):
-        return records
-    unique: dict[str, R] = {}
-    for identity, record in zip(identities, records, strict=True):
-        unique.setdefault(identity, record)
-    return list(unique.values())
 
 
 def _whole_number(raw: Any) -> int:

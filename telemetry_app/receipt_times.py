@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from telemetry_app.checked_records import Checked
 from telemetry_app.models import Operation, Sample
-from telemetry_app.readers import Checked, LiveRun
+from telemetry_app.readers import LiveRun
 from telemetry_app.wrong_clocks import received
 
 

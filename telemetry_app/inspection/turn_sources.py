@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 from telemetry_app import readers
+from telemetry_app.checked_records import Checked
 from telemetry_app.exceptions import HistoryUnavailableError
 from telemetry_app.inspection.sources import history, or_none_where_live_is_out
 from telemetry_app.instants import from_unix
@@ -78,7 +79,7 @@ def _cursors(workloads: Sequence[str]) -> dict[str, str]:
     return {keys[key]: newest for key, newest in history(lambda: _rows(_NEWEST_TAKEN, (list(keys),))) if newest}
 
 
-def _lists_behind(workloads: Sequence[str], cursors: dict[str, str]) -> dict[str, readers.Checked[wire.TurnRecord]]:
+def _lists_behind(workloads: Sequence[str], cursors: dict[str, str]) -> dict[str, Checked[wire.TurnRecord]]:
     """Return the newest turns of each workload; all of one whose newest 64 do not reach back to its cursor."""
     lists = readers.read_turns(workloads, newest=FIRST_TURNS)
     short = [
@@ -93,7 +94,7 @@ def _has(records: Iterable[wire.TurnRecord], newest_record_id: str | None) -> bo
     return newest_record_id is not None and any(record.identity == newest_record_id for record in records)
 
 
-def _behind(checked: readers.Checked[wire.TurnRecord], newest_record_id: str | None) -> list[wire.TurnRecord]:
+def _behind(checked: Checked[wire.TurnRecord], newest_record_id: str | None) -> list[wire.TurnRecord]:
     for index in range(len(checked.records) - 1, -1, -1):
         if checked.records[index].identity == newest_record_id:
             return checked.records[index + 1 :]

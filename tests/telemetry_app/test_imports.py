@@ -47,6 +47,7 @@ PURE = tuple(
         "run_activity",
         "open_activity",
         "binary_copy",
+        "checked_records",
         "kept_lists",
         "kept_records",
         "alerts.outcomes",
@@ -147,7 +148,10 @@ def test_the_readers_need_the_redis_client_and_the_contract_alone():
         *CONTRACT,
         "redis",
         "django_redis",
-        *(f"telemetry_app.{name}" for name in ("exceptions", "wrong_clocks", "kept_lists", "kept_records")),
+        *(
+            f"telemetry_app.{name}"
+            for name in ("checked_records", "exceptions", "wrong_clocks", "kept_lists", "kept_records")
+        ),
     )
     assert offenders([READERS], lambda name: not is_standard(name) and not is_within(name, *allowed)) == {}
 

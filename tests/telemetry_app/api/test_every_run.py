@@ -116,9 +116,9 @@ def test_an_answer_costs_the_same_for_few_and_for_a_hundred_runs(api, writer, no
 def test_no_more_of_a_run_is_read_than_its_state_needs(api, writer, now, monkeypatch):
     writer.operations(*(op(at=now - n) for n in range(200)))
     lengths = []
-    original = readers._checked
+    original = readers.checked
     monkeypatch.setattr(
-        readers, "_checked", lambda elements, *rest: lengths.append(len(elements)) or original(elements, *rest)
+        readers, "checked", lambda elements, *rest: lengths.append(len(elements)) or original(elements, *rest)
     )
     api.answer("/runs", state="idle")
     assert max(lengths) == known_runs.NEWEST_OPERATIONS

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry_app import readers
+from telemetry_app.checked_records import Checked
 from telemetry_app.grouping import group_steps
 from telemetry_app.inspection.sources import RunSources, run_sources
 from telemetry_app.inspection.steps import _aggregates, _Span, answer_steps
 from telemetry_app.instants import from_unix, rfc3339
 from telemetry_app.models import Operation, Run, StepAggregate
-from telemetry_app.readers import Checked, LiveRun
+from telemetry_app.readers import LiveRun
 from telemetry_app.snapshots import take_snapshot
 from telemetry_app.step_aggregates import store_steps
 from tests.support.records import RUN, START, op, step_of_ops
