@@ -1,16 +1,13 @@
-"""What one device did over a stretch of time, by run and by day. Pure; instants are unix seconds.
+"""What one device did over a stretch of time, by run and by day, as rows. Pure; instants are unix seconds.
 
-Each instant is in one class (see `gpu_share.py`), so the rows of a stretch add up to it. A node is a device, and so
-are all turns without a node together: turns tell no more.
+A node is a device, and so are all turns without a node together: turns tell no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from telemetry_app.device_time import DeviceTime, device_time, runs_of
-from telemetry_app.gpu_share import gpu_share
+from telemetry_app.device_sums import DeviceSums
 from telemetry_app.spans import microseconds, seconds
 from workers_client.wire import TurnRecord
 
@@ -41,10 +38,8 @@ def device_of(turn: TurnRecord) -> str:
     return turn.node or UNNAMED
 
 
-def stretches(start: float, end: float, *, by_day: bool) -> list[tuple[float, float]]:
-    """Return the whole, or its days (UTC), oldest first."""
-    if not by_day:
-        return [(start, end)]
+def days_of(start: float, end: float) -> list[tuple[float, float]]:
+    """Return the days (UTC) of a stretch, oldest first, the first and the last cut to it."""
     found, at = [], start
     while at < end:
         following = min((at // DAY_SECONDS + 1) * DAY_SECONDS, end)
@@ -53,36 +48,23 @@ def stretches(start: float, end: float, *, by_day: bool) -> list[tuple[float, fl
     return found
 
 
-def device_rows(turns: Iterable[TurnRecord], start: float, end: float, *, by_day: bool = False) -> list[DeviceRow]:
-    """Return what the one device of these turns did: days in order, within each runs by time, and then the rest."""
-    known = list(turns)
-    held = device_time(known)
-    return [row for first, last in stretches(start, end, by_day=by_day) for row in _rows(known, held, first, last)]
-
-
-def _rows(turns: Sequence[TurnRecord], held: DeviceTime, start: float, end: float) -> Iterator[DeviceRow]:
-    share = gpu_share(turns, start=start, end=end)
-    idle = share.idle_seconds if share.devices else end - start
-    waited = _waited_by_holder(turns, held, start, end)
-    computing = {**dict.fromkeys(waited, 0.0), **share.computing_seconds}
-    rows = [
+def device_rows(sums: DeviceSums, start: float, end: float) -> list[DeviceRow]:
+    """Return what one device did from `start` to `end`: runs by time, and then the rest. They add up to all of it."""
+    duration = microseconds(end) - microseconds(start)
+    computing = {**dict.fromkeys(sums.neighbours_waited, 0), **sums.computing}
+    told: list[tuple[str, str | None, int]] = [
         (COMPUTING, run, taken) for run, taken in sorted(computing.items(), key=lambda pair: (-pair[1], pair[0] or ""))
     ]
-    rest = ((SWITCHING, share.switching_seconds), (IDLE_WHILE_WAITED, share.idle_while_waited_seconds), (IDLE, idle))
-    for state, run_id, taken in [*rows, *((state, None, taken) for state, taken in rest)]:
-        neighbours = waited.get(run_id, 0) if state == COMPUTING else 0
-        yield DeviceRow(start, end, state, run_id, taken, taken / (end - start), seconds(neighbours))
-
-
-def _waited_by_holder(turns: Iterable[TurnRecord], held: DeviceTime, start: float, end: float) -> dict[str | None, int]:
-    """Return how many microseconds others waited for each run's turns."""
-    waited: dict[str | None, int] = {}
-    for turn in turns:
-        if turn.requested_at is None:
-            continue
-        span = microseconds(max(turn.requested_at, start)), microseconds(min(turn.started_at, end))
-        own = runs_of(turn)
-        for use, length in held.during([span] if span[0] < span[1] else []).items():
-            if use is not None and use.run_id not in own:
-                waited[use.run_id] = waited.get(use.run_id, 0) + length
-    return waited
+    told += [
+        (SWITCHING, None, sums.switching),
+        (IDLE_WHILE_WAITED, None, sums.idle_while_waited),
+        (IDLE, None, sums.idle(duration)),
+    ]
+    waited = sums.neighbours_waited
+    return [
+        DeviceRow(
+            start, end, activity, run_id, seconds(taken), taken / duration if duration else 0.0,
+            seconds(waited.get(run_id, 0)) if activity == COMPUTING else 0.0,
+        )
+        for activity, run_id, taken in told
+    ]  # fmt: skip

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
 from telemetry_app.spans import Span, difference, union
-from telemetry_app.turn_spans import Piece, TurnSpans, Use, spans_of
-from workers_client.wire import TurnRecord
+from telemetry_app.turn_spans import Piece, TurnSpans, Use
 
 _Held = tuple[int, int, TurnSpans]
 _order = attrgetter("order")
@@ -73,13 +72,8 @@ class DeviceTime:
         return self._cut[index]
 
 
-def device_time(turns: Iterable[TurnRecord]) -> DeviceTime:
-    """Return who had the device that these turns are of, each turn once."""
-    return device_time_of(map(spans_of, turns))
-
-
 def device_time_of(turns: Iterable[TurnSpans]) -> DeviceTime:
-    """Do the same with turns on one clock."""
+    """Return who had the device that these turns, on one clock, are of; each turn once."""
     held: list[_Held] = []
     overlaps: list[Span] = []
     taken_until: int | None = None
@@ -106,8 +100,3 @@ def waited_for(devices: Iterable[tuple[Iterable[Span], DeviceTime]]) -> DeviceTi
         taken = union([*taken, *waits])
         overlaps = union([*overlaps, *device.overlaps])
     return DeviceTime(sorted(held, key=itemgetter(0)), overlaps)
-
-
-def runs_of(turn: TurnRecord) -> set[str]:
-    """Return the runs that a turn worked for."""
-    return {op.run_id for op in turn.ops if op.run_id}

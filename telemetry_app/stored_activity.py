@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from django.db import connection
 from django.db.models import Q
@@ -40,10 +39,12 @@ _SAMPLE = ("record_id", "worker", "kind", "count", "accepted_at", "first_answere
 _WORKER = ("worker", "role", "runs", "started_at", "last_heartbeat_at", "interval_seconds", "exited_at",
            "record__clock_offset_seconds")  # fmt: skip
 # As text, with instants in unix seconds: to make models of the rows takes ten times as long as all the rest.
-_TURNS = """
-SELECT workload, extract(epoch FROM started_at)::float8, extract(epoch FROM at)::float8, record_id, role, worker, node,
-       extract(epoch FROM requested_at)::float8, ops::text
-FROM telemetry_app_turn WHERE at > %(start)s AND at < %(last)s AND started_at < %(end)s
+TURN_COLUMNS = """
+workload, extract(epoch FROM started_at)::float8, extract(epoch FROM at)::float8, record_id, role, worker, node,
+extract(epoch FROM requested_at)::float8, ops::text
+"""  # those of `kept_records.turn_of_row`
+_TURNS = f"""
+SELECT {TURN_COLUMNS} FROM telemetry_app_turn WHERE at > %(start)s AND at < %(last)s AND started_at < %(end)s
 ORDER BY at DESC LIMIT %(limit)s
 """
 _GAPS = """
@@ -101,13 +102,13 @@ def samples_of(run_id: str, start: float, end: float) -> list[wire.SampleRecord]
     return records
 
 
-def turns_between(start: float, end: float, most: int | None = None) -> list[wire.TurnRecord]:
+def turns_between(start: float, end: float) -> list[wire.TurnRecord]:
     """Return the newest stored turns of all workloads that ended after `start` and began before `end` (unix seconds).
 
-    Of all, not of those that Redis knows: a holder of that time may be gone since. `most` is at most `MOST_RECORDS`.
+    Of all, not of those that Redis knows: a holder of that time may be gone since.
     """
-    until, limit = from_unix(end), most or MOST_RECORDS
-    stretch: dict[str, Any] = {"start": from_unix(start), "end": until, "last": until + TURN_SPAN, "limit": limit}
+    until = from_unix(end)
+    stretch = {"start": from_unix(start), "end": until, "last": until + TURN_SPAN, "limit": MOST_RECORDS}
     with connection.cursor() as cursor:
         cursor.execute(_TURNS, stretch)
         rows = cursor.fetchall()

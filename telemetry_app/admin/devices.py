@@ -21,16 +21,14 @@ from telemetry_app.admin.freshness import history_freshness
 from telemetry_app.admin.gpu_bar import GpuPart, bar_parts, shown_runs
 from telemetry_app.api.devices import DAY, RUN, DeviceViewSet
 from telemetry_app.api.renderers import CsvRenderer
-from telemetry_app.device_share import IDLE, IDLE_WHILE_WAITED, SWITCHING, DeviceRow, device_rows
+from telemetry_app.device_share import IDLE, IDLE_WHILE_WAITED, SWITCHING, DeviceRow
 from telemetry_app.exceptions import InvalidQueryError, LiveDataUnavailableError
-from telemetry_app.gpu_turns import first_instant
-from telemetry_app.inspection.devices import DeviceTurns, device_fields, turns_of_devices
+from telemetry_app.inspection.devices import DeviceTimes, device_fields, device_times
 from telemetry_app.instants import from_unix, rfc3339
 from telemetry_app.models import Run, Turn
 from workers_client import wire
 
 DEVICES_ON_A_PAGE = 50
-MOST_TURNS = 20_000  # newest ones that a page reads: with more its time is shorter, and the page says so
 LIVE_SPANS = ("hour", "day")  # a longer time changes too slowly to be told anew every few seconds
 VIEW_PERMISSION = "telemetry_app.view_run"
 
@@ -62,7 +60,7 @@ def device_page(request: HttpRequest) -> HttpResponse:
         ],
     }  # fmt: skip
     found = context.get("found")
-    if found is not None and device in found.by_device:
+    if found is not None and device in found.seen:
         context |= _one(device, found, by=chosen)
     return TemplateResponse(request, "telemetry_app/device.html", context)
 
@@ -115,7 +113,7 @@ def _context(request: HttpRequest, title: str, span: ChosenSpan, **kept: str) ->
     }
     now = timezone.now().timestamp()
     try:
-        found = turns_of_devices(span.since, span.until, now=now, span_seconds=span.span_seconds, most=MOST_TURNS)
+        found = device_times(span.since, span.until, now=now, span_seconds=span.span_seconds)
     except InvalidQueryError as error:
         return context | {"fault": f"{error} Choose another time."}
     except LiveDataUnavailableError as error:
@@ -128,9 +126,9 @@ def _context(request: HttpRequest, title: str, span: ChosenSpan, **kept: str) ->
                       "until": from_unix(found.until), "is_begun_later": is_cut}  # fmt: skip
 
 
-def _begin_with_first_turn(found: DeviceTurns) -> bool:
+def _begin_with_first_turn(found: DeviceTimes) -> bool:
     """Begin the stretch with the first of all turns, where it began before: nobody knows what GPUs did until then."""
-    first = min((first_instant(turn) for turns in found.by_device.values() for turn in turns), default=found.until)
+    first = found.first_instant or found.until
     if first <= found.since or not found.coverage["history"] or first >= found.until:
         return False
     if Turn.objects.filter(at__lte=from_unix(found.since)).exists():
@@ -158,8 +156,8 @@ def _parts(rows: Iterable[DeviceRow], shown: list[str | None]) -> list[GpuPart]:
 
 
 # --- The list, and one device -----------------------------------------------------------------------------------
-def _listed(request: HttpRequest, found: DeviceTurns, span: ChosenSpan) -> dict[str, Any]:
-    rows = {name: device_rows(turns, found.since, found.until) for name, turns in sorted(found.by_device.items())}
+def _listed(request: HttpRequest, found: DeviceTimes, span: ChosenSpan) -> dict[str, Any]:
+    rows = {name: found.rows(name) for name in sorted(found.seen)}
     every = [row for own in rows.values() for row in own]
     shown = shown_runs(computing_by_run(every))
     page = Paginator(list(rows), DEVICES_ON_A_PAGE).get_page(request.GET.get("page"))
@@ -169,7 +167,7 @@ def _listed(request: HttpRequest, found: DeviceTurns, span: ChosenSpan) -> dict[
             "url": _url("telemetry_gpu", {"device": name, **span.query}),
             "parts": _parts(rows[name], shown),
             "waited_seconds": sum(row.neighbours_waited_seconds for row in rows[name]),
-            **device_fields(name, found.by_device[name], found, rows[name]),
+            **device_fields(name, found),
         }
         for name in page
     ]
@@ -183,20 +181,18 @@ def _neighbours(page: Any) -> list[tuple[str, int]]:
     return [*before, ("after", page.next_page_number())] if page.has_next() else before
 
 
-def _one(device: str, found: DeviceTurns, *, by: str) -> dict[str, Any]:
-    turns = found.by_device[device]
-    rows = device_rows(turns, found.since, found.until)
+def _one(device: str, found: DeviceTimes, *, by: str) -> dict[str, Any]:
+    rows = found.rows(device)
     shown = shown_runs(computing_by_run(rows))
     days: DeviceDays | None = None
     runs: DeviceRuns | None = None
     if by == DAY:
-        of_days = device_rows(turns, found.since, found.until, by_day=True)
-        days = by_day(of_days, lambda own: _parts(own, shown))
+        days = by_day(found.rows(device, by_day=True), lambda own: _parts(own, shown))
     else:
         runs = by_run(rows, shown)
     listed = [row.run_id for row in runs.rows] if runs else []
     return {
-        "fields": device_fields(device, turns, found, rows),
+        "fields": device_fields(device, found),
         "parts": _parts(rows, shown),
         "waited_seconds": sum(row.neighbours_waited_seconds for row in rows),
         "runs": runs,

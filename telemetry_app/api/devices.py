@@ -13,13 +13,7 @@ from rest_framework.viewsets import ViewSet
 from telemetry_app.api.filters import InstantFilter, PagedFilters, WordFilter
 from telemetry_app.api.paging import next_cursor, position
 from telemetry_app.api.tables import csv_response, wants_csv
-from telemetry_app.inspection.devices import (
-    DeviceTurns,
-    device_fields,
-    row_fields,
-    rows_of_device,
-    turns_of_devices,
-)
+from telemetry_app.inspection.devices import DeviceTimes, device_fields, device_times, row_fields, rows_of_device
 from telemetry_app.instants import rfc3339, to_unix
 
 RUN, DAY = BY = ("run", "day")
@@ -46,19 +40,19 @@ class DeviceViewSet(ViewSet):
         """Answer the devices that had turns, by name, with what they did."""
         given = DeviceFilters.read(request.query_params)
         mark = position(request, (str,))
-        found = _turns(given)
-        names = sorted(found.by_device)
+        found = _times(given)
+        names = sorted(found.seen)
         behind = [name for name in names if mark is None or name > mark[0]]
         page = behind[: given["page_size"]]
         following = next_cursor(request, [page[-1]] if len(behind) > len(page) else None)
-        results = [device_fields(name, found.by_device[name], found) for name in page]
+        results = [device_fields(name, found) for name in page]
         return Response(_answer(found, results, len(names), following))
 
     def time(self, request: Request, device: str) -> HttpResponseBase:
         """Answer how long one device was in each state, by run, or by run and day."""
         given = DeviceTimeFilters.read(request.query_params)
         mark = position(request, (int,))
-        found = _turns(given)
+        found = _times(given)
         rows = [row_fields(row) for row in rows_of_device(device, found, by_day=given["by"] == DAY)]
         if wants_csv(request):
             return csv_response(request, COLUMNS, [rows])
@@ -68,11 +62,11 @@ class DeviceViewSet(ViewSet):
         return Response({"device": device, **_answer(found, rows[first:last], len(rows), following)})
 
 
-def _turns(given: dict[str, Any]) -> DeviceTurns:
-    return turns_of_devices(to_unix(given["since"]), to_unix(given["until"]), now=timezone.now().timestamp())
+def _times(given: dict[str, Any]) -> DeviceTimes:
+    return device_times(to_unix(given["since"]), to_unix(given["until"]), now=timezone.now().timestamp())
 
 
-def _answer(found: DeviceTurns, results: list[dict[str, Any]], total: int, following: str | None) -> dict[str, Any]:
+def _answer(found: DeviceTimes, results: list[dict[str, Any]], total: int, following: str | None) -> dict[str, Any]:
     return {
         "since": rfc3339(found.since),
         "until": rfc3339(found.until),

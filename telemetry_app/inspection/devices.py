@@ -2,51 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from telemetry_app import stored_activity
-from telemetry_app.device_share import ACTIVITIES, DAY_SECONDS, DeviceRow, device_of, device_rows
-from telemetry_app.device_time import device_time
+from telemetry_app import stored_device_time
+from telemetry_app.device_parts import DAY, DeviceFold, Mark, Part, Seen, parts_between, seen_of
+from telemetry_app.device_share import DAY_SECONDS, DeviceRow, days_of, device_rows
+from telemetry_app.device_sums import DeviceSums
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.facts import known_workers
-from telemetry_app.gpu_turns import first_instant
 from telemetry_app.inspection.coverage import source_word
 from telemetry_app.inspection.sources import history, or_none_where_live_is_out
 from telemetry_app.inspection.turn_sources import new_turns
 from telemetry_app.instants import rfc3339
+from telemetry_app.kept_parts import KeptParts
 from telemetry_app.open_activity import turns_now
 from telemetry_app.readers import read_workers
-from telemetry_app.spans import cut, length, microseconds, seconds
+from telemetry_app.spans import Span, microseconds, seconds
+from telemetry_app.turn_spans import TurnSpans, spans_of
 from workers_client import wire
 
 SPAN_SECONDS = DAY_SECONDS  # where it is not said since when
 MOST_SPAN_SECONDS = 400 * DAY_SECONDS
+MOST_TURNS = 500_000  # newest stored turns that an answer is made of: about ten seconds where nothing of them is kept
+KEPT_WEIGHT = 20_000  # a month of 100 devices, about 20 MB
+
+_kept: KeptParts[Mark, Part] = KeptParts(KEPT_WEIGHT)
 
 
 @dataclass(slots=True)
-class DeviceTurns:
-    """The turns of a stretch of time by device, and what could not be seen. With too many, `since` is later."""
+class DeviceTimes:
+    """What each device did from `since` to `until`, by day (days since 1970), and what could not be seen.
+
+    `seen` has each device that had a turn. With too many turns `since` is later than what was asked for.
+    """
 
     since: float
     until: float
     is_shortened: bool = False
-    by_device: dict[str, list[wire.TurnRecord]] = field(default_factory=dict)
+    days: dict[int, dict[str, DeviceSums]] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
     coverage: dict[str, Any] = field(default_factory=dict)
+    _totals: dict[str, DeviceSums] = field(init=False, default_factory=dict)
+
+    @property
+    def first_instant(self) -> float | None:
+        """When the first of the turns was asked for, or began."""
+        return seconds(min(seen.first for seen in self.seen.values())) if self.seen else None
+
+    def of(self, device: str) -> DeviceSums:
+        """Return what a device did in all that time."""
+        if device not in self._totals:
+            found = self._totals[device] = DeviceSums()
+            for devices in self.days.values():
+                if device in devices:
+                    found.add(devices[device])
+        return self._totals[device]
+
+    def rows(self, device: str, *, by_day: bool = False) -> list[DeviceRow]:
+        """Return what a device did, by run, or by day and run, oldest day first."""
+        if not by_day:
+            return device_rows(self.of(device), self.since, self.until)
+        return [
+            row
+            for start, end in days_of(self.since, self.until)
+            for row in device_rows(self._of_day(device, start), start, end)
+        ]
+
+    def add(self, span: Span, part: Part) -> None:
+        """Count a part of the time."""
+        day = self.days.setdefault(span[0] // DAY, {})
+        for device, sums in part.sums.items():
+            day.setdefault(device, DeviceSums()).add(sums)
+        self.add_seen(part.seen)
+
+    def add_seen(self, seen: Mapping[str, Seen]) -> None:
+        """Count turns."""
+        for device, own in seen.items():
+            self.seen[device] = self.seen[device] | own if device in self.seen else own
+
+    def _of_day(self, device: str, start: float) -> DeviceSums:
+        return self.days.get(microseconds(start) // DAY, {}).get(device) or DeviceSums()
 
 
-def turns_of_devices(
-    since: float | None,
-    until: float | None,
-    *,
-    now: float,
-    span_seconds: float = SPAN_SECONDS,
-    most: int = stored_activity.MOST_RECORDS,
-) -> DeviceTurns:
-    """Return the turns of all devices from `since` to `until` (unix seconds), of `span_seconds` where it is not said.
-
-    At most the newest `most` stored ones.
+def device_times(
+    since: float | None, until: float | None, *, now: float, span_seconds: float = SPAN_SECONDS
+) -> DeviceTimes:
+    """Return what all devices did from `since` to `until` (unix seconds), of `span_seconds` where it is not said.
 
     Raises:
         InvalidQueryError: `until` is not after `since`, or more than 400 days after it.
@@ -55,58 +98,62 @@ def turns_of_devices(
     workers = or_none_where_live_is_out(read_workers)
     clock = (workers.redis_time if workers else None) or now
     end = clock if until is None else min(until, clock)
-    found = DeviceTurns(since=max(0.0, end - span_seconds) if since is None else since, until=end)
-    if not found.since < found.until <= found.since + MOST_SPAN_SECONDS:
+    found = DeviceTimes(since=max(0.0, end - span_seconds) if since is None else since, until=end)
+    if not 0 < microseconds(found.until) - microseconds(found.since) <= microseconds(MOST_SPAN_SECONDS):
         rule = f"must be after since={rfc3339(found.since)}, and at most 400 days"
         raise InvalidQueryError("until", f"until={rfc3339(found.until)} {rule}.")
     live = new_turns() if workers is not None else None
-    stored, has_history = _stored(found, most)
-    if workers is None and not has_history:
-        raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.")
     facts = known_workers(workers, clock) if workers else []
-    for turn in [*stored, *(live.records if live else ()), *turns_now(facts, clock)]:
-        if turn.at > found.since and first_instant(turn) < found.until:
-            found.by_device.setdefault(device_of(turn), []).append(turn)
+    fresh = [spans_of(turn) for turn in (*(live.records if live else ()), *turns_now(facts, clock))]
+    try:
+        is_stored, has_history = history(lambda: _fold_stored(found, fresh)), True
+    except HistoryUnavailableError:
+        if workers is None:
+            raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.") from None
+        is_stored, has_history = False, False
+        found.days, found.seen = {}, {}
+        _fold(found, {}, (), fresh)
     found.coverage = {
         "live": live is not None and live.is_live,
         "history": has_history and (live is None or live.has_history),
-        "source": source_word(live=live is not None, stored=bool(stored) or live is None),
+        "source": source_word(live=live is not None, stored=is_stored or live is None),
         "malformed_turns": live.malformed_count if live else 0,
         "is_span_shortened": found.is_shortened,
     }
     return found
 
 
-def device_fields(
-    device: str, turns: Sequence[wire.TurnRecord], found: DeviceTurns, rows: Sequence[DeviceRow] | None = None
-) -> dict[str, Any]:
-    """Return one device as the list shows it; `rows` are those of the whole time, where they were made already."""
-    rows = device_rows(turns, found.since, found.until) if rows is None else rows
-    states = {state: sum((row.seconds for row in rows if row.activity == state), start=0.0) for state in ACTIVITIES}
-    start, end = microseconds(found.since), microseconds(found.until)
+def forget() -> None:
+    """Forget what is kept of parts."""
+    _kept.clear()
+
+
+def device_fields(device: str, found: DeviceTimes) -> dict[str, Any]:
+    """Return one device as the list shows it."""
+    sums, seen = found.of(device), found.seen[device]
     return {
         "device": device,
-        "turns_count": len(turns),
-        "last_turn_at": rfc3339(max(turn.at for turn in turns)),
-        "workloads": sorted({turn.workload for turn in turns}),
-        "computing_seconds": states["computing"],
-        "switching_seconds": states["switching"],
-        "idle_while_waited_seconds": states["idle_while_waited"],
-        "idle_seconds": states["idle"],
-        "overlap_seconds": seconds(length(cut(device_time(turns).overlaps, start, end))),
+        "turns_count": seen.count,
+        "last_turn_at": rfc3339(seconds(seen.last)),
+        "workloads": sorted(seen.workloads),
+        "computing_seconds": seconds(sum(sums.computing.values())),
+        "switching_seconds": seconds(sums.switching),
+        "idle_while_waited_seconds": seconds(sums.idle_while_waited),
+        "idle_seconds": seconds(sums.idle(microseconds(found.until) - microseconds(found.since))),
+        "overlap_seconds": seconds(sums.overlap),
     }
 
 
-def rows_of_device(device: str, found: DeviceTurns, *, by_day: bool) -> list[DeviceRow]:
+def rows_of_device(device: str, found: DeviceTimes, *, by_day: bool) -> list[DeviceRow]:
     """Return what one device did.
 
     Raises:
         NotFoundError: it had no turn in that time.
     """
-    if device not in found.by_device:
+    if device not in found.seen:
         told = f"from {rfc3339(found.since)} to {rfc3339(found.until)}"
         raise NotFoundError(f"There is no turn of a device {device[: wire.RUN_ID_LIMIT]!r} {told}.")
-    return device_rows(found.by_device[device], found.since, found.until, by_day=by_day)
+    return found.rows(device, by_day=by_day)
 
 
 def row_fields(row: DeviceRow) -> dict[str, Any]:
@@ -122,12 +169,35 @@ def row_fields(row: DeviceRow) -> dict[str, Any]:
     }
 
 
-def _stored(found: DeviceTurns, most: int) -> tuple[list[wire.TurnRecord], bool]:
-    """Return the newest stored turns of the stretch; with too many the stretch begins with the oldest of them."""
-    try:
-        stored = history(lambda: stored_activity.turns_between(found.since, found.until, most))
-    except HistoryUnavailableError:
-        return [], False
-    if len(stored) == most:
-        found.since, found.is_shortened = max(found.since, min(turn.at for turn in stored)), True
-    return stored, True
+# --- From turns -------------------------------------------------------------------------------------------------
+def _fold_stored(found: DeviceTimes, fresh: Iterable[TurnSpans]) -> bool:
+    """Count stored turns and fresh ones, and return whether there are stored ones.
+
+    With too many the stretch begins with the oldest part of which all are counted.
+    """
+    spans = _spans(found)
+    marks = stored_device_time.marks_of(spans)
+    count = 0
+    for span in spans:
+        count += marks[span].count if span in marks else 0
+        if count > MOST_TURNS and span[1] < spans[0][1]:
+            found.since, found.is_shortened = seconds(span[1]), True
+            break
+    later = stored_device_time.turns_that_end_later(spans[0][1])
+    _fold(found, marks, later, fresh)
+    return bool(marks or later)
+
+
+def _fold(
+    found: DeviceTimes, marks: Mapping[Span, Mark], later: Sequence[TurnSpans], fresh: Iterable[TurnSpans]
+) -> None:
+    spans = _spans(found)
+    start, end = spans[-1][0], spans[0][1]
+    own = [turn for turn in fresh if turn.end > start and turn.first < end]
+    found.add_seen(seen_of([*later, *own]))
+    for span, part in DeviceFold(spans, marks, _kept, stored_device_time.turns_ended_in).parts(later, own):
+        found.add(span, part)
+
+
+def _spans(found: DeviceTimes) -> list[Span]:
+    return parts_between(microseconds(found.since), microseconds(found.until))

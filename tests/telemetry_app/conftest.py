@@ -11,7 +11,7 @@ import redis
 from django.db import transaction
 
 from telemetry_app import partitions
-from telemetry_app.inspection import every_run
+from telemetry_app.inspection import devices, every_run
 from tests.support.records import START, RecordWriter
 
 
@@ -27,8 +27,9 @@ def django_db_setup(django_db_setup, django_db_blocker) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_kept() -> None:
-    """Have each test told of its own runs."""
+    """Have each test told of its own runs and turns."""
     every_run.forget()
+    devices.forget()
 
 
 @pytest.fixture

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry_app.device_share import device_rows, stretches
+from telemetry_app.device_share import days_of, device_rows
+from telemetry_app.device_sums import device_sums
+from telemetry_app.spans import microseconds
+from telemetry_app.turn_spans import spans_of
 from tests.support.records import START, turn
 from workers_client.wire import TurnOp
 
@@ -22,10 +25,14 @@ def ran(first, last, name="forward_backward", run_id="run-a"):
     return TurnOp(name, START + first, START + last, run_id=run_id)
 
 
-def told(turns, until=100.0, **how):
+def rows_of(turns, start=START, end=START + 100.0):
+    return device_rows(device_sums(map(spans_of, turns), microseconds(start), microseconds(end)), start, end)
+
+
+def told(turns, until=100.0):
     return {
-        (row.activity, row.run_id): (round(row.seconds, 6), round(row.neighbours_waited_seconds, 6))
-        for row in device_rows(turns, START, START + until, **how)
+        (row.activity, row.run_id): (row.seconds, row.neighbours_waited_seconds)
+        for row in rows_of(turns, end=START + until)
     }
 
 
@@ -46,7 +53,7 @@ def test_each_instant_is_in_one_class(shared):
 
 
 def test_shares_are_of_the_span(shared):
-    assert sum(row.share for row in device_rows(shared, START, START + 100)) == pytest.approx(1.0)
+    assert sum(row.share for row in rows_of(shared)) == pytest.approx(1.0)
 
 
 def test_a_run_does_not_cost_itself(shared):
@@ -63,31 +70,20 @@ def test_a_device_without_turns_in_a_day_was_idle():
 
 def test_days_begin_at_midnight_utc():
     midnight = START - START % DAY + DAY
-    assert stretches(START, midnight + DAY + 5, by_day=True) == [
+    assert days_of(START, midnight + DAY + 5) == [
         (START, midnight), (midnight, midnight + DAY), (midnight + DAY, midnight + DAY + 5),
     ]  # fmt: skip
-    assert stretches(midnight, midnight + DAY, by_day=True) == [(midnight, midnight + DAY)]
-
-
-def test_a_turn_over_midnight_counts_in_both_days():
-    until = 2 * DAY
-    rows = device_rows([held(0, DAY, ran(0, DAY))], START, START + until, by_day=True)
-    computing = [row.seconds for row in rows if row.activity == "computing"]
-    assert (len(computing), sum(computing)) == (2, pytest.approx(DAY))
+    assert days_of(midnight, midnight + DAY) == [(midnight, midnight + DAY)]
 
 
 _instants = st.floats(-1_000, 200_000)
 _turns = st.lists(st.tuples(_instants, _instants, _instants, _instants, _instants), max_size=8)
 
 
-@given(turns=_turns, by_day=st.booleans())
-def test_the_rows_of_each_span_add_up_to_it(turns, by_day):
-    known = [held(a, b, ran(c, d), requested=e) for a, b, c, d, e in turns]
-    spans = {}
-    for row in device_rows(known, START, START + 180_000, by_day=by_day):
-        spans.setdefault((row.start, row.end), []).append(row)
-        assert row.seconds >= 0
-        assert row.neighbours_waited_seconds >= 0
-    for (start, end), rows in spans.items():
-        assert sum(row.seconds for row in rows) == pytest.approx(end - start)
-    assert sum(end - start for start, end in spans) == pytest.approx(180_000)
+@given(turns=_turns, end=st.floats(1, 180_000))
+def test_the_rows_add_up_to_the_span(turns, end):
+    rows = rows_of([held(a, b, ran(c, d), requested=e) for a, b, c, d, e in turns], end=START + end)
+    assert all(row.seconds >= 0 and row.neighbours_waited_seconds >= 0 for row in rows)
+    whole = microseconds(START + end) - microseconds(START)
+    assert sum(microseconds(row.seconds) for row in rows) == whole
+    assert sum(row.share for row in rows) == pytest.approx(1.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry_app.device_time import device_time
+from telemetry_app.device_time import DeviceTime, device_time_of
 from telemetry_app.step_clock import CLIENT, GPU_WAIT, PARTS, StepWindow, step_times
-from telemetry_app.turn_spans import Use
+from telemetry_app.turn_spans import Use, spans_of
 from tests.support.records import START, turn
 from workers_client.wire import TurnOp
 
@@ -40,6 +40,10 @@ _turns = st.lists(
 def halved(span, at):
     start, end = span
     return [(start, at), (at, end)] if start < at < end else [span]
+
+
+def device_time(turns) -> DeviceTime:
+    return device_time_of(map(spans_of, turns))
 
 
 def told(windows, claims, turns=()):

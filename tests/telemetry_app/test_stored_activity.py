@@ -51,7 +51,8 @@ def test_a_turn_that_comes_late_is_seen_and_one_that_went_is_not():
     assert [each.workload for each in stored_activity.turns_between(START, START + 10)] == ["w-1", "w-0"]
 
 
-def test_turns_beside_the_stretch_are_left_out_and_of_too_many_the_newest_are_told():
+def test_turns_beside_the_stretch_are_left_out_and_of_too_many_the_newest_are_told(monkeypatch):
     store(*(held(number) for number in range(6)))
     assert [each.workload for each in stored_activity.turns_between(START + 2, START + 4)] == ["w-3", "w-2", "w-1"]
-    assert [each.workload for each in stored_activity.turns_between(START, START + 10, 2)] == ["w-5", "w-4"]
+    monkeypatch.setattr(stored_activity, "MOST_RECORDS", 2)
+    assert [each.workload for each in stored_activity.turns_between(START, START + 10)] == ["w-5", "w-4"]

@@ -16,6 +16,7 @@ from django.utils.http import urlencode
 from telemetry_app.admin.device_tables import SHOWN_RUNS, by_day, by_run
 from telemetry_app.admin.gpu_bar import bar_parts, percents, shown_runs
 from telemetry_app.device_share import COMPUTING, DAY_SECONDS, IDLE, IDLE_WHILE_WAITED, SWITCHING, DeviceRow
+from telemetry_app.inspection import devices
 from telemetry_app.instants import rfc3339
 from telemetry_app.models import Run
 from telemetry_app.snapshots import take_snapshot
@@ -205,6 +206,7 @@ def test_without_redis_it_says_what_is_missing(
 @database
 def test_many_devices_take_as_many_queries_as_one(admin_client: Client, since: float, writer: RecordWriter) -> None:
     def queries(path: str, **query: str) -> int:
+        devices.forget()
         with CaptureQueriesContext(connection) as captured:
             text_of(admin_client, path, **query)
         return len(captured)

@@ -7,7 +7,9 @@ import io
 
 import pytest
 
-from telemetry_app.instants import rfc3339
+from telemetry_app.inspection import devices
+from telemetry_app.instants import from_unix, rfc3339
+from telemetry_app.models import Turn
 from telemetry_app.snapshots import take_snapshot
 from tests.support.costs import cost_of
 from tests.support.records import op, turn, worker
@@ -140,3 +142,68 @@ def test_a_device_that_computed_nothing_is_listed(api, writer, now):
     writer.turns(turn(at=now - 10, started_at=now - 20, workload="w", node="n-1"))  # a lease without an op
     [device] = api.results("/devices")
     assert (device["turns_count"], device["computing_seconds"]) == (1, 0.0)
+
+
+# --- Long stretches ---------------------------------------------------------------------------------------------
+@pytest.fixture
+def week(writer, now):
+    """A turn of 60 s each three hours for a week, all stored; and the stretch."""
+    begin = now - 7 * 86_400
+    writer.turns(*(held(begin + 10_800 * n, 300, 360, "run-a", node="n-1") for n in range(56)))
+    take_snapshot()
+    writer.client.flushdb()
+    return {"since": rfc3339(begin), "until": rfc3339(now)}
+
+
+def computed(api, week):
+    [device] = api.results("/devices", **week)
+    rows = api.results(TIME, **week)
+    assert sum(row["seconds"] for row in rows) == pytest.approx(7 * 86_400)
+    assert sum(row["share"] for row in rows) == pytest.approx(1.0)
+    by_day = api.walk(TIME, by="day", **week)
+    assert sum(row["seconds"] for row in by_day if row["run_id"]) == pytest.approx(rows[0]["seconds"])
+    return device["turns_count"], round(rows[0]["seconds"], 3)
+
+
+def test_a_week_is_told_whole_and_the_same_again(api, week):
+    assert [computed(api, week), computed(api, week)] == [(56, 3_360.0)] * 2
+
+
+def test_a_turn_that_comes_late_is_seen(api, week, writer, now):
+    computed(api, week)
+    writer.turns(held(now - 4 * 86_400, 7_000, 7_100, "run-b", node="n-1"))
+    live = api.results(TIME, **week)
+    take_snapshot()
+    assert api.results(TIME, **week) == live
+    assert [row["run_id"] for row in live if row["activity"] == "computing"] == ["run-a", "run-b"]
+
+
+def test_turns_that_went_are_no_longer_told(api, week, now):
+    computed(api, week)
+    Turn.objects.filter(at__lt=from_unix(now - 4 * 86_400)).delete()
+    assert computed(api, week) == (32, 1_920.0)
+
+
+def test_with_too_many_turns_the_stretch_begins_later_and_says_so(api, week, monkeypatch):
+    monkeypatch.setattr(devices, "MOST_TURNS", 20)
+    answer = api.answer("/devices", **week)
+    assert answer["coverage"]["is_span_shortened"]
+    assert week["since"] < answer["since"] < week["until"]
+    [device] = answer["results"]
+    assert 8 < device["turns_count"] <= 20
+
+
+def test_a_week_costs_no_more_queries_where_parts_are_kept(api, week, monkeypatch):
+    first, again = (cost_of(api, f"/devices?since={week['since']}", monkeypatch) for _ in range(2))
+    assert (again[0] <= first[0], again[1]) == (True, first[1])
+
+
+def test_turns_that_reach_beyond_the_end_count_up_to_it(api, writer, now):
+    writer.turns(
+        held(now - 5_000, 0, 600, "run-a", node="n-1"),
+        held(now, -100, -50, "run-b", node="n-1", requested_at=now - 4_900),
+    )
+    take_snapshot()
+    rows = api.results(TIME, since=rfc3339(now - 5_000), until=rfc3339(now - 4_800))
+    assert [row["seconds"] for row in rows if row["run_id"]] == pytest.approx([200], abs=0.01)
+    assert rows[0]["neighbours_waited_seconds"] == pytest.approx(100, abs=0.01)
