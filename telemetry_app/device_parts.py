@@ -27,14 +27,14 @@ TurnKey = tuple[str, str]  # workload and identity
 class Mark(NamedTuple):
     """What tells the stored turns that ended in a part from others: how many they are, and the sum of their ids."""
 
-    count: int
+    turns_count: int
     ids_sum: int
 
 
 class Seen(NamedTuple):
     """Turns of one device: how many, when the newest ended and the first was asked for, and whose they are."""
 
-    count: int
+    turns_count: int
     last: int
     first: int
     workloads: frozenset[str]
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     def __or__(self, other: Seen) -> Seen:
         """Return both together."""
         return Seen(
-            self.count + other.count, max(self.last, other.last), min(self.first, other.first),
+            self.turns_count + other.turns_count, max(self.last, other.last), min(self.first, other.first),
             self.workloads | other.workloads,
         )  # fmt: skip
 
@@ -147,7 +147,8 @@ class DeviceFold:
             frozenset(map(key_of, others)),
         )
         mark = self._marks.get(span)
-        if mark is not None and mark.count == len(own) and _is_whole(span) and part.carried.isdisjoint(fresh_keys):
+        is_settled = mark is not None and mark.turns_count == len(own) and part.carried.isdisjoint(fresh_keys)
+        if mark is not None and is_settled and _is_whole(span):
             self._kept.put(span, mark, part, part.weight)
         return part
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from django.db import connection
 from django.db.models import Q
@@ -108,9 +109,9 @@ def turns_between(start: float, end: float) -> list[wire.TurnRecord]:
     Of all, not of those that Redis knows: a holder of that time may be gone since.
     """
     until = from_unix(end)
-    stretch = {"start": from_unix(start), "end": until, "last": until + TURN_SPAN, "limit": MOST_RECORDS}
+    stretch: dict[str, Any] = {"start": from_unix(start), "end": until, "last": until + TURN_SPAN}
     with connection.cursor() as cursor:
-        cursor.execute(_TURNS, stretch)
+        cursor.execute(_TURNS, stretch | {"limit": MOST_RECORDS})
         rows = cursor.fetchall()
     # So many would drive out what others ask for again.
     made = kept_records.stored_turn_of if len(rows) < kept_records.STORED_TURNS / 2 else kept_records.turn_of_row

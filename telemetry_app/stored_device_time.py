@@ -45,7 +45,7 @@ def marks_of(spans: Sequence[Span]) -> dict[Span, Mark]:
         while _instant(remaining[-1][1]) <= hour:
             remaining.pop()
         before = found.get(remaining[-1], Mark(0, 0))
-        found[remaining[-1]] = Mark(before.count + count, before.ids_sum + int(ids_sum))
+        found[remaining[-1]] = Mark(before.turns_count + count, before.ids_sum + int(ids_sum))
     return found
 
 

@@ -133,7 +133,7 @@ def device_fields(device: str, found: DeviceTimes) -> dict[str, Any]:
     sums, seen = found.of(device), found.seen[device]
     return {
         "device": device,
-        "turns_count": seen.count,
+        "turns_count": seen.turns_count,
         "last_turn_at": rfc3339(seconds(seen.last)),
         "workloads": sorted(seen.workloads),
         "computing_seconds": seconds(sum(sums.computing.values())),
@@ -179,7 +179,7 @@ def _fold_stored(found: DeviceTimes, fresh: Iterable[TurnSpans]) -> bool:
     marks = stored_device_time.marks_of(spans)
     count = 0
     for span in spans:
-        count += marks[span].count if span in marks else 0
+        count += marks[span].turns_count if span in marks else 0
         if count > MOST_TURNS and span[1] < spans[0][1]:
             found.since, found.is_shortened = seconds(span[1]), True
             break
