@@ -79,6 +79,11 @@ def parts_between(start: int, end: int) -> list[Span]:
     return list(pairwise(cuts))[::-1]
 
 
+def _by_hour(span: Span) -> list[Span]:
+    """Return the hours of a part, newest first."""
+    return list(pairwise([*_hours(*span), span[1]]))[::-1]
+
+
 def _hours(start: int, end: int) -> list[int]:
     return [start, *range((start // HOUR + 1) * HOUR, end, HOUR)] if start < end else []
 
@@ -112,7 +117,7 @@ class DeviceFold:
             carried = [turn for turn in carried if turn.first < span[1]]
             part = self._known[span]
             if part is None:
-                part = self._folded(span, rows.down_to(span[0]), carried, fresh_keys)
+                part = self._folded(span, rows, carried, fresh_keys)
                 yield span, _with_waits(part, carried, span)
             elif _holds_good(part, carried, span):
                 yield span, _with_waits(_with_others(part, carried, span), carried, span)
@@ -121,7 +126,7 @@ class DeviceFold:
             carried = [*carried, *part.reaching]
         rows = _NewestFirst(self._read(self._joined([span for span, _ in again])) if again else ())
         for span, carried in again:
-            yield span, _with_waits(self._folded(span, rows.down_to(span[0]), carried, fresh_keys), carried, span)
+            yield span, _with_waits(self._folded(span, rows, carried, fresh_keys), carried, span)
 
     def _joined(self, wanted: Collection[Span]) -> list[Span]:
         """Return the spans that hold the wanted parts and no other turns, newest first: few, so that SQL is short."""
@@ -137,20 +142,39 @@ class DeviceFold:
         return found
 
     def _folded(
-        self, span: Span, own: Sequence[TurnSpans], carried: Sequence[TurnSpans], fresh_keys: frozenset[TurnKey]
+        self, span: Span, rows: _NewestFirst, carried: Sequence[TurnSpans], fresh_keys: frozenset[TurnKey]
     ) -> Part:
+        """Fold a part hour by hour, so that few turns are in memory at once, whole days of which are slow to handle."""
         others = [turn for turn in carried if not _waits_throughout(turn, span)]
-        part = Part(
-            _sums([*own, *others], span),
-            seen_of(own),
-            tuple(turn for turn in own if turn.first < span[0]),
-            frozenset(map(key_of, others)),
-        )
+        sums: dict[str, DeviceSums] = {}
+        seen: dict[str, Seen] = {}
+        reaching: list[TurnSpans] = []
+        count = 0
+        for hour in _by_hour(span):
+            own = rows.down_to(hour[0])
+            over = [turn for turn in (*others, *reaching) if turn.first < hour[1]]
+            add_sums(sums, _sums([*own, *over], hour))
+            add_seen(seen, seen_of(own))
+            reaching = [turn for turn in (*reaching, *own) if turn.first < hour[0]]
+            count += len(own)
+        part = Part(sums, seen, reaching, frozenset(map(key_of, others)))
         mark = self._marks.get(span)
-        is_settled = mark is not None and mark.turns_count == len(own) and part.carried.isdisjoint(fresh_keys)
+        is_settled = mark is not None and mark.turns_count == count and part.carried.isdisjoint(fresh_keys)
         if mark is not None and is_settled and _is_whole(span):
             self._kept.put(span, mark, part, part.weight)
         return part
+
+
+def add_sums(to: dict[str, DeviceSums], sums: Mapping[str, DeviceSums]) -> None:
+    """Count what devices did in another stretch."""
+    for device, own in sums.items():
+        to.setdefault(device, DeviceSums()).add(own)
+
+
+def add_seen(to: dict[str, Seen], seen: Mapping[str, Seen]) -> None:
+    """Count other turns of devices."""
+    for device, own in seen.items():
+        to[device] = to[device] | own if device in to else own
 
 
 def seen_of(turns: Iterable[TurnSpans]) -> dict[str, Seen]:

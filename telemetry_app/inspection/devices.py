@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from telemetry_app import stored_device_time
-from telemetry_app.device_parts import DAY, DeviceFold, Mark, Part, Seen, parts_between, seen_of
+from telemetry_app.device_parts import DAY, DeviceFold, Mark, Part, Seen, add_seen, add_sums, parts_between, seen_of
 from telemetry_app.device_share import DAY_SECONDS, DeviceRow, days_of, device_rows
 from telemetry_app.device_sums import DeviceSums
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError, LiveDataUnavailableError, NotFoundError
@@ -72,15 +72,8 @@ class DeviceTimes:
 
     def add(self, span: Span, part: Part) -> None:
         """Count a part of the time."""
-        day = self.days.setdefault(span[0] // DAY, {})
-        for device, sums in part.sums.items():
-            day.setdefault(device, DeviceSums()).add(sums)
-        self.add_seen(part.seen)
-
-    def add_seen(self, seen: Mapping[str, Seen]) -> None:
-        """Count turns."""
-        for device, own in seen.items():
-            self.seen[device] = self.seen[device] | own if device in self.seen else own
+        add_sums(self.days.setdefault(span[0] // DAY, {}), part.sums)
+        add_seen(self.seen, part.seen)
 
     def _of_day(self, device: str, start: float) -> DeviceSums:
         return self.days.get(microseconds(start) // DAY, {}).get(device) or DeviceSums()
@@ -194,7 +187,7 @@ def _fold(
     spans = _spans(found)
     start, end = spans[-1][0], spans[0][1]
     own = [turn for turn in fresh if turn.end > start and turn.first < end]
-    found.add_seen(seen_of([*later, *own]))
+    add_seen(found.seen, seen_of([*later, *own]))
     for span, part in DeviceFold(spans, marks, _kept, stored_device_time.turns_ended_in).parts(later, own):
         found.add(span, part)
 
