@@ -310,7 +310,10 @@ UNFOLD: dict[str, Any] = {
     ],
     "LOGIN": {"form": "openrl_site.sign_in.SignInForm"},
     "STYLES": [lambda request: static("telemetry_app/pages.css")],
-    "SCRIPTS": [lambda request: static("telemetry_app/scheme.js")],
+    "SCRIPTS": [
+        lambda request: static("telemetry_app/scheme.js"),
+        lambda request: static("telemetry_app/icon_names.js"),
+    ],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "DASHBOARD_CALLBACK": "telemetry_app.admin.dashboard.dashboard",

@@ -143,6 +143,15 @@ def test_filters_and_the_navigation_open_by_keyboard(admin_page: Page, live_serv
     expect(admin_page.locator("#nav-sidebar")).not_to_be_visible()
 
 
+def test_a_link_of_the_navigation_is_heard_by_its_title_alone(admin_page: Page, live_server: LiveServer) -> None:
+    admin_page.goto(f"{live_server.url}/admin/")
+    navigation = admin_page.locator("#nav-sidebar")
+    for title in ("Fleet", "Runs", "Retention and snapshots", "API"):
+        expect(navigation.get_by_role("link", name=title, exact=True)).to_be_visible()
+    heard = navigation.aria_snapshot()
+    assert "model_training" not in heard
+
+
 @pytest.mark.parametrize("path", ["/admin/", f"{TELEMETRY}/run/", f"{TELEMETRY}/alertrule/"])
 def test_a_fresh_site_is_no_wider_than_a_phone(admin_page: Page, live_server: LiveServer, path: str) -> None:
     admin_page.set_viewport_size({"width": 360, "height": 800})
