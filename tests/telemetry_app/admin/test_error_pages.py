@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import redis
 from django.contrib.auth import get_user_model
-from django.db import OperationalError
+from django.db import OperationalError, connection, transaction
 from django.test import Client
+
+from telemetry_app.inspection.sources import history
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +37,29 @@ def test_a_page_that_fails_says_where_to_look(
     answer = client.get("/admin/telemetry_app/execution/upkeep/")
     assert answer.status_code == 500
     assert "/readyz" in answer.content.decode()
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_page_for_which_postgres_takes_too_long_says_so_and_not_that_it_is_out(
+    client: Client, monkeypatch: pytest.MonkeyPatch, admin_user: object, is_inside: bool
+) -> None:
+    def sleep() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 50")
+            cursor.execute("SELECT pg_sleep(10)")
+
+    def slow(now: object) -> None:
+        history(sleep) if is_inside else sleep()
+
+    client.force_login(get_user_model().objects.get())
+    client.raise_request_exception = False
+    monkeypatch.setattr("telemetry_app.admin.upkeep.policy_lines", slow)
+    answer = client.get("/admin/telemetry_app/execution/upkeep/")
+    assert answer.status_code == 503
+    shown = answer.content.decode()
+    assert "PostgreSQL takes too long" in shown
+    assert "can't be reached" not in shown
+    assert '<meta http-equiv="refresh" content="10">' in shown
 
 
 def test_a_page_without_postgres_says_so_and_asks_again_by_itself(
