@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.support.records import WORKER, RecordWriter, op, turn, worker
@@ -87,6 +87,30 @@ def test_a_zoomed_plot_is_sent_on_by_its_address(
     colleague.get_by_role("button", name="Show all").click()
     expect(colleague.locator(".p-range")).to_contain_text("All steps, 0 to 59")
     assert "from=" not in colleague.url
+
+
+def test_a_drag_on_a_wall_shows_what_it_went_over(
+    admin_page: Page, live_server: LiveServer, writer: RecordWriter
+) -> None:
+    admin_page.set_viewport_size({"width": 3840, "height": 2160})
+    admin_page.goto(live_server.url + RUN_PAGE)
+    drag(admin_page, figure(admin_page, "step-time"), 0.25, 0.5)
+    expect(admin_page).to_have_url(re.compile(r"from=1\d&to=(29|30)"))
+
+
+def test_a_plot_that_is_still_read_says_so(admin_page: Page, live_server: LiveServer, writer: RecordWriter) -> None:
+    held: list[Route] = []
+    admin_page.route(re.compile("step-times"), lambda route: held.append(route))  # a built-in is refused
+    admin_page.goto(live_server.url + RUN_PAGE)
+    word = "element => getComputedStyle(element, '{}').content"
+    assert admin_page.locator('[data-plot="step-time"] .p-box').evaluate(word.format("::after")) == '"Loading…"'
+    assert admin_page.locator(".p-metrics").evaluate(word.format("::before")) == '"Loading…"'
+    expect(admin_page.locator("#run-plots")).to_be_visible()
+    for route in held:
+        route.continue_()
+    admin_page.unroute(re.compile("step-times"))
+    shown = figure(admin_page, "step-time")
+    assert shown.locator(".p-box").evaluate(word.format("::after")) == "none"
 
 
 def test_a_zoom_by_keyboard_moves_all_plots(admin_page: Page, live_server: LiveServer, writer: RecordWriter) -> None:

@@ -75,10 +75,14 @@ async function toldBy(run, reading) {
 }
 
 function show(names, shown) {
+  const bad = runs.filter((run) => run.failure).map((run) => `${run.name}: ${run.failure}`);
+  if (bad.length === runs.length) { // none of them is without values: they can't be read
+    for (const plot of [stepTime.plot, metrics]) plot.say(bad.join(" "), { isBad: true });
+    return;
+  }
   stepTime.show(runs.map((run) => ({
     name: run.name, points: (run.steps?.results ?? []).map((point) => ({ ...point, value: point.wall_seconds })),
   })), shown);
-  const bad = runs.filter((run) => run.failure).map((run) => `${run.name}: ${run.failure}`);
   if (bad.length) stepTime.plot.say(bad.join(" "), { isBad: true });
   metrics.show(names, (plot, name) => plot.show(runs.map((run) => ({
     name: run.name, points: (run.metrics.get(name)?.points ?? []).map((point) => ({ ...point, value: point.mean })),

@@ -20,6 +20,7 @@ export class FigureList {
   }
 
   say(sentence, { isBad = false } = {}) {
+    this.place.dataset.ready = "true";
     this.note.textContent = sentence;
     this.note.hidden = !sentence;
     this.note.classList.toggle("p-bad", isBad);

@@ -76,7 +76,7 @@ export class Plot {
         sync: this.axis ? { key: this.axis.unit, setSeries: false } : undefined,
         points: { size: 7 },
         ...own.cursor,
-        bind: { dblclick: () => () => this.axis?.reset() },
+        bind: { mousedown: unzoomed, mousemove: unzoomed, mouseup: unzoomed, dblclick: () => () => this.axis?.reset() },
       },
     };
   }
@@ -101,14 +101,28 @@ export class Plot {
     if (size.width !== this.chart.width || size.height !== this.chart.height) this.chart.setSize(size);
   }
 
-  // A sentence in place of the plot (`isOnly`) or beside it.
+  // A sentence in place of the plot (`isOnly`, or where none was drawn yet that it could stand beside) or beside it.
   say(sentence, { isOnly = false, isBad = false } = {}) {
+    isOnly ||= isBad && !this.chart;
     this.note.textContent = sentence;
     this.note.hidden = !sentence;
     this.note.classList.toggle("p-bad", isBad);
     this.figure.classList.toggle("p-empty", isOnly);
     if (isOnly) this.figure.dataset.ready = "true";
   }
+}
+
+// On a wall the page is zoomed: where the pointer is comes in pixels of the screen, and uPlot counts in those of the page.
+function unzoomed(chart, target, handle, isOnlyTarget = true) {
+  return (event) => {
+    if (event.button !== 0 || (isOnlyTarget && event.target !== target)) return undefined;
+    const { left, top, width } = chart.over.getBoundingClientRect();
+    const scale = width / chart.over.offsetWidth;
+    if (!(Math.abs(scale - 1) > 0.02)) return handle(event);
+    const { type, button, buttons, movementX, movementY } = event;
+    const [clientX, clientY] = [left + (event.clientX - left) / scale, top + (event.clientY - top) / scale];
+    return handle(new MouseEvent(type, { clientX, clientY, button, buttons, movementX, movementY }));
+  };
 }
 
 // The look of an axis.

@@ -60,14 +60,18 @@ async function loadSteps() {
 
 function learnWhole(answer) {
   range.bounds = [answer.from, answer.to];
-  const state = document.getElementById("run-head").dataset;
-  const ends = answer.results.map((point) => unixSeconds(point.finished_at));
-  const starts = answer.results.map((point) => unixSeconds(point.started_at));
-  const isOver = ["idle", "finished"].includes(state.state);
-  const until = Math.max(unixSeconds(isOver ? state.lastActivity : answer.as_of) ?? 0, ...ends);
-  const since = Math.min(unixSeconds(state.firstSeen) ?? until - 60, ...starts);
-  range.timeBounds = [since, Math.max(until, since + 1)];
+  range.timeBounds = lifetime(answer.results, answer.as_of);
   range.learn(answer.results, true);
+}
+
+function lifetime(points, asOf) {
+  const state = document.getElementById("run-head").dataset;
+  const ends = points.map((point) => unixSeconds(point.finished_at));
+  const starts = points.map((point) => unixSeconds(point.started_at));
+  const isOver = ["idle", "finished"].includes(state.state);
+  const until = Math.max(unixSeconds(isOver ? state.lastActivity : asOf) ?? 0, ...ends);
+  const since = Math.min(unixSeconds(state.firstSeen) ?? until - 60, ...starts);
+  return [since, Math.max(until, since + 1)];
 }
 
 async function loadMetrics() {
@@ -105,16 +109,16 @@ async function loadSamples() {
   const shown = range.shownTimes() ?? range.timeBounds;
   const [since, until] = shown.map((seconds) => new Date(seconds * 1e3).toISOString());
   const query = { since, until, window_seconds: windowSeconds(shown), page_size: 1 };
-  const answer = await attempt(sampling.rate, () => reading.samples.run((signal) => read(withQuery(`${api}/samples`, query), signal)));
+  const answer = await attempt([sampling.rate, sampling.latency], () => reading.samples.run((signal) => read(withQuery(`${api}/samples`, query), signal)));
   if (answer) sampling.show(answer, shown);
 }
 
-// What fails is said at the plot; what was drawn stays.
-async function attempt(plot, task) {
+// What fails is said at its plots; what was drawn stays.
+async function attempt(plots, task) {
   try {
     return await task();
   } catch (error) {
-    plot.say(error.message, { isBad: true });
+    for (const plot of [plots].flat()) plot.say(error.message, { isBad: true });
     return null;
   }
 }
@@ -138,4 +142,5 @@ range.listen(() => {
   clearTimeout(settle);
   settle = setTimeout(load, SETTLE_MILLISECONDS);
 });
+range.timeBounds = lifetime([], new Date().toISOString()); // until step times tell it better, or where they can't be read
 keepFresh(runId, load);

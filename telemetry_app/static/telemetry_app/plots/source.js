@@ -2,10 +2,13 @@
 
 export class SourceError extends Error {}
 
+const TIMEOUT_SECONDS = 30; // twice what the site gives PostgreSQL: after it a reading is tried again
+
 export async function read(path, signal) {
+  const late = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
   let answer;
   try {
-    answer = await fetch(path, { headers: { Accept: "application/json" }, signal });
+    answer = await fetch(path, { headers: { Accept: "application/json" }, signal: AbortSignal.any([late, signal]) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new SourceError("The site does not answer.");
