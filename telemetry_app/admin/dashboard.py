@@ -91,7 +91,9 @@ def _warnings(checks: Mapping[str, Mapping[str, Any]], *, is_live: bool) -> list
     wrong = {name: check.get("detail", "") for name, check in checks.items() if not check["ok"]}
     if not is_live:
         wrong.pop("redis", None)
+    if "snapshot" in wrong:
+        wrong["snapshot"] += ". Is the Celery worker up?"
     partitions = wrong.get("partitions")
     if partitions:
         wrong["partitions"] = f"Partitions are {partitions}"
-    return [f"{capfirst(detail).rstrip('.')}." for detail in wrong.values()]
+    return [detail if detail.endswith((".", "?")) else f"{detail}." for detail in map(capfirst, wrong.values())]

@@ -18,6 +18,7 @@ from unfold.decorators import display
 from telemetry_app.admin.choice_filters import WordsFilter
 from telemetry_app.admin.incident_page import incident_page
 from telemetry_app.admin.read_only import PageAdmin
+from telemetry_app.alerts import heartbeat
 from telemetry_app.inspection.incidents import IncidentFilter, list_incidents
 from telemetry_app.models import Incident, IncidentCode, VerdictPass
 from telemetry_app.templatetags.telemetry import ago, badge, duration, short
@@ -85,7 +86,9 @@ class IncidentAdmin(PageAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Show the list with when somebody looked last."""
         last_pass_at = VerdictPass.objects.values_list("ended_at", flat=True).first()
-        return super().changelist_view(request, {**(extra_context or {}), "last_pass_at": last_pass_at})
+        is_late = last_pass_at is not None and timezone.now() - last_pass_at > heartbeat.LIMIT
+        told = {"last_pass_at": last_pass_at, "is_pass_late": is_late}
+        return super().changelist_view(request, {**(extra_context or {}), **told})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Incident]:
         """All incidents, with what people call their runs."""
