@@ -45,7 +45,12 @@ def plain_lines(value: str) -> str:
 
 def word(value: Any) -> Text:
     """Return a state, a health or the like in its colour."""
-    return Text(plain(value).replace("_", " "), style=_STYLES.get(str(value), ""))
+    return Text(words(value), style=_STYLES.get(str(value), ""))
+
+
+def words(value: Any) -> str:
+    """Return a name of the API as the pages write it: `waiting_for_gpu` is "waiting for GPU"."""
+    return " ".join("GPU" if word == "gpu" else word for word in plain(value).split("_"))
 
 
 def count(value: Any) -> str:
@@ -71,7 +76,7 @@ def share(value: Any) -> str:
 
 
 def seconds(value: Any) -> str:
-    """Return a duration in the unit that suits it."""
+    """Return a duration in the unit that suits it, from a minute on in two, as the pages write it."""
     if not _is_number(value):
         return DASH
     if value < 0.0995:
@@ -79,13 +84,11 @@ def seconds(value: Any) -> str:
     if value < 9.95:
         return f"{value:.1f} s"
     whole = round(value)
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 2 * 3_600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    if whole < 48 * 3_600:
-        return f"{whole // 3_600} h {whole % 3_600 // 60:02} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3_600} h"
+    for size, unit, below, smaller in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
 
 
 def ago(instant: Any, as_of: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from telemetry_app.plain_words import exact_span_words
 from telemetry_app.rates import percentile_95
 from telemetry_app.run_facts import RunFacts
 from workers_client import wire
@@ -36,7 +37,7 @@ class Expectation:
         if self.percentile_95_seconds is None:
             return "nothing is known of this op"
         of_what = f"the 95th percentile of {self.records_count:,} records of {_WHOSE[self.basis]}"
-        told = f"{STUCK_FACTOR:.0f} × {self.percentile_95_seconds:.3g} s, {of_what}"
+        told = f"{STUCK_FACTOR:.0f} × {exact_span_words(self.percentile_95_seconds)}, {of_what}"
         return told if self.limit_seconds > STUCK_FLOOR_SECONDS else f"the least there is: {told}, is less"
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from statistics import median
 
 from telemetry_app.expectations import STUCK_FLOOR_SECONDS, limit_seconds
+from telemetry_app.plain_words import counted, span_words
 from telemetry_app.queue_wait import waiting_count, waiting_since
 from telemetry_app.rates import percentile_95
 from telemetry_app.run_facts import RunFacts, WorkerFact, own_workers
@@ -63,10 +64,10 @@ def _executed_twice(facts: RunFacts) -> Iterator[Finding]:
     first, second = twice[0][0], twice[0][1]
     text = (
         f"{first.operation} of request {first.request_id} ran {len(twice[0])} times: "
-        f"{_by(first)} and, {max(0.0, second.at - first.at):.0f} s later, {_by(second)}"
+        f"{_by(first)} and, {span_words(max(0.0, second.at - first.at))} later, {_by(second)}"
     )
     if len(twice) > 1:
-        text += f"; {len(twice) - 1} more requests did too"
+        text += f"; {counted(len(twice) - 1, 'more request', 'more requests')} did too"
     ids = tuple(record.identity for records in twice for record in records)
     requests = tuple(str(records[0].request_id) for records in twice)
     evidence = Evidence(text, ids[: 2 * SHOWN], requests[:SHOWN], second.worker, second.operation)
@@ -91,8 +92,8 @@ def _answered_not_delivered(facts: RunFacts) -> Iterator[Finding]:
     if waiting:
         since = min(waiting.values())
         text = (
-            f"{len(waiting)} answers are ready, the oldest for {facts.now - since:.0f} s, and no client fetched them "
-            f"({facts.ledger.answered} answered, {facts.ledger.delivered} delivered)"
+            f"{counted(len(waiting), 'answer is', 'answers are')} ready and fetched by no client, the oldest for "
+            f"{span_words(facts.now - since)} ({facts.ledger.answered} answered, {facts.ledger.delivered} delivered)"
         )
         evidence = Evidence(text, (), tuple(waiting)[:SHOWN])
         yield Finding(Code.ANSWERED_NOT_DELIVERED, since + STUCK_FLOOR_SECONDS, len(waiting), evidence)
@@ -110,8 +111,8 @@ def _enqueued_beside_idle_worker(facts: RunFacts) -> Iterator[Finding]:
     limit = limit_seconds(percentile_95(queue_seconds))
     if facts.now - both_since > limit:
         text = (
-            f"{count} requests wait for {facts.now - since:.0f} s, and {longest.name} is alive and idle "
-            f"for {facts.now - _idle_since(longest):.0f} s: it does not take them"
+            f"{counted(count, 'request waits', 'requests wait')} for {span_words(facts.now - since)}, "
+            f"and {longest.name} is alive and idle for {span_words(facts.now - _idle_since(longest))}: it takes none"
         )
         servers = [worker for worker in own_workers(facts) if worker.is_api_server]
         ids = [

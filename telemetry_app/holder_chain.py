@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from telemetry_app.health import Health
+from telemetry_app.plain_words import span_words
 from telemetry_app.run_facts import RunFacts, WorkerFact
 from workers_client import wire
 from workers_client.wire_worker import CurrentOp
@@ -211,12 +212,12 @@ def _text(relation: str, worker: WorkerFact, now: float, since: float | None, co
     current, turn = worker.record.current, worker.record.turn
     name = turn.workload if turn and relation == "holds_gpu" else worker.name
     doing = f" running {current.operation} of {current.run_id}" if current else ""
-    age = "" if since is None else f" for {max(0.0, now - since):.0f} s"
+    age = "" if since is None else f" for {span_words(max(0.0, now - since))}"
     if relation == "may_hold_gpu":
         silent = max(0.0, now - worker.heard_at)
-        return f"no worker says that it holds it; {worker.name} may, which was last heard {silent:.0f} s ago"
+        return f"no worker says that it holds it; {worker.name} may, which was last heard {span_words(silent)} ago"
     verb = {"holds_gpu": "holds it", "works_on_others": "is at work", "waits_for_worker": "holds requests and waits"}
     text = f"{name} {verb[relation]}{doing}{age}"
     if condition == "lost":
-        return f"{text}, but {worker.name} was last heard {max(0.0, now - worker.heard_at):.0f} s ago"
+        return f"{text}, but {worker.name} was last heard {span_words(max(0.0, now - worker.heard_at))} ago"
     return f"{text}, and is itself stuck" if condition == "stuck" else text

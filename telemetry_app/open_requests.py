@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from telemetry_app.expectations import STUCK_FLOOR_SECONDS, Expectation, expectation
 from telemetry_app.overdue import overdue
+from telemetry_app.plain_words import span_words
 from telemetry_app.run_facts import GONE, RunFacts, WorkerFact
 from telemetry_app.run_state import COUNT_SKEW_SECONDS
 from workers_client import wire
@@ -162,11 +163,12 @@ def _why(
     name, health = worker.record.worker, worker.health
     if health in GONE:
         ago = max(0.0, facts.now - worker.record.at)
-        return f"{name} is {health.value}, last heard {ago:.0f} s ago: nobody answers what it held"
+        return f"{name} is {health.value}, last heard {span_words(ago)} ago: nobody answers what it held"
     if oldest_at is None:
         return f"{name} does not say since when it holds them"
     age = max(0.0, facts.now - oldest_at)
-    text = f"the oldest is {age:.0f} s old, expected within {expected.limit_seconds:.0f} s ({expected.known_from})"
+    limit = span_words(expected.limit_seconds)
+    text = f"the oldest is {span_words(age)} old, expected within {limit} ({expected.known_from})"
     waits = age > expected.limit_seconds and not is_overdue
     return f"{text}; it is not overdue, since what it waits for moves" if waits else text
 
@@ -189,6 +191,6 @@ def _unlisted(facts: RunFacts, count: int) -> Iterator[OpenRequests]:
         request_ids=(),
         orphaned=is_stuck,
         stuck=is_stuck,
-        why=f"no worker lists them, and nothing happened in the run for {quiet:.0f} s",
+        why=f"no worker lists them, and nothing happened in the run for {span_words(quiet)}",
         expected=None,
     )

@@ -19,6 +19,7 @@ from telemetry_app import partitions, readers
 from telemetry_app.exceptions import LiveDataUnavailableError
 from telemetry_app.instants import rfc3339
 from telemetry_app.models import Execution, RetentionPolicy
+from telemetry_app.plain_words import span_words
 from telemetry_app.retention_policies import REDIS
 from telemetry_app.schedule import snapshot_interval_seconds
 
@@ -125,8 +126,10 @@ def _aged(
 ) -> Check:
     age_seconds = (now - since).total_seconds()
     is_ok = age_seconds <= limit_seconds
-    what = f"the newest {name}{which} is {age_seconds:.0f} s old" if last_at else f"there was no {name}{which} yet"
-    detail = "" if is_ok else f"{what}; the limit is {limit_seconds:.0f} s"
+    what = (
+        f"the newest {name}{which} is {span_words(age_seconds)} old" if last_at else f"there was no {name}{which} yet"
+    )
+    detail = "" if is_ok else f"{what}; the limit is {span_words(limit_seconds)}"
     return Check(name, is_ok, detail, last_at, age_seconds if last_at else None, limit_seconds)
 
 

@@ -28,6 +28,7 @@ from telemetry_app.expectations import (
 from telemetry_app.health import Health
 from telemetry_app.holder_chain import Link, follow, link_to
 from telemetry_app.overdue import Overdue, limit_of_current, overdue
+from telemetry_app.plain_words import counted, span_words
 from telemetry_app.queue_wait import BURST_SECONDS, waiting_count, waiting_since
 from telemetry_app.rates import percentile_95
 from telemetry_app.run_facts import (
@@ -134,7 +135,7 @@ def _lost(facts: RunFacts) -> Iterator[Condition]:
     for worker, work in held_work(facts):
         if worker.health is Health.LOST and not worker.is_api_server and not is_outlived(facts, worker):
             age = facts.now - worker.heard_at
-            text = f"{worker.name} stopped {age:.0f} s ago holding {work.count} {work.operation}"
+            text = f"{worker.name} stopped {span_words(age)} ago holding {work.count} {work.operation}"
             fact = Evidence(text, (), work.request_ids, worker.name, work.operation)
             yield Condition("lost", worker.heard_at, (fact,))
 
@@ -151,8 +152,8 @@ def _stuck(facts: RunFacts) -> Iterator[Condition]:
             continue
         what = work.operation if late.what == work.operation else f"{work.operation}, behind {late.what},"
         text = (
-            f"{what} held by {worker.name} is {late.age_seconds:.0f} s old, expected within {late.limit_seconds:.0f} s "
-            f"({late.expected.known_from})"
+            f"{what} held by {worker.name} is {span_words(late.age_seconds)} old, expected within "
+            f"{span_words(late.limit_seconds)} ({late.expected.known_from})"
         )
         chain = follow(worker, facts, lambda current: limit_of_current(facts, current))
         text = "; ".join([text, *(link.text for link in chain)])
@@ -186,7 +187,8 @@ def _open_without_a_holder(facts: RunFacts) -> Iterator[Condition]:
     count = facts.ledger.outstanding_count - sum(work.count for work in told)
     unheld = count > 0 and not is_held_by_the_living(facts) and not is_forgotten(facts)
     if unheld and newest is not None and facts.now - newest > STUCK_FLOOR_SECONDS:
-        text = f"{count} requests are unanswered and no worker holds them"
+        one, many = "request is unanswered and no worker holds it", "requests are unanswered and no worker holds them"
+        text = counted(count, one, many)
         yield Condition("stuck", newest, (Evidence(text),))
 
 
@@ -245,14 +247,14 @@ def _queued(facts: RunFacts) -> Iterator[Condition]:
         chain += follow(first, facts, lambda op: limit_of_current(facts, op))
     if waits and not busy:
         doing = f"; {waits[0].name} waits for a GPU turn"
-    text = f"{waiting} requests wait and none popped them{doing}"
+    text = f"{counted(waiting, 'request waits and none popped it', 'requests wait and none popped them')}{doing}"
     yield Condition("queued", since, (Evidence(text, (), _ids_at_servers(facts)),), tuple(chain))
 
 
 def _sampling(facts: RunFacts) -> Iterator[Condition]:
     for worker, work in held_work(facts):
         if work.operation == wire.SAMPLE and worker.is_living:
-            text = f"{work.count} sampling requests are open at {worker.name}"
+            text = f"{counted(work.count, 'sampling request is', 'sampling requests are')} open at {worker.name}"
             since = None if work.oldest_at is None else worker.on_redis_clock(work.oldest_at)
             yield Condition("sampling", since, (Evidence(text, (), work.request_ids, worker.name, work.operation),))
 
@@ -265,7 +267,7 @@ def _progressing(facts: RunFacts) -> Iterator[Condition]:
     pace = percentile_95([after - before for before, after in itertools.pairwise(ended)])
     age = facts.now - newest
     if age <= max(PROGRESS_FLOOR_SECONDS, STUCK_FACTOR * min(pace or 0.0, IDLE_SECONDS / STUCK_FACTOR)):
-        text = f"the newest op or sample finished {max(0.0, age):.0f} s ago"
+        text = f"the newest op or sample finished {span_words(max(0.0, age))} ago"
         ids = [record for record in facts.operations if record.at == newest][:1]
         yield Condition("progressing", None, (_of_records(text, *ids),))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
 
+from telemetry_app.plain_words import span_words
 from telemetry_app.spans import seconds
 from telemetry_app.step_clock import (
     CLIENT,
@@ -128,4 +129,4 @@ def _wait_words(waits: dict[Use | None, int]) -> str:
 
 def _words(length: int) -> str:
     amount = seconds(length)
-    return f"{amount:.0f} s" if amount >= 10 else f"{amount:.2g} s"
+    return span_words(amount) if amount >= 10 else f"{amount:.2g} s"

@@ -12,6 +12,7 @@ from telemetry_app.health import Health
 from telemetry_app.holder_chain import Link, condition_of, running_seconds
 from telemetry_app.next_steps import next_steps
 from telemetry_app.overdue import limit_of_current
+from telemetry_app.plain_words import counted, span_words
 from telemetry_app.run_facts import RunFacts, WorkerFact, held_work, of_newest_records, own_workers
 from telemetry_app.run_state import Evidence, RunVerdict, run_state
 from workers_client import wire
@@ -94,7 +95,7 @@ def _fresh_successes(facts: RunFacts) -> Iterator[Evidence]:
     ]
     if fresh:
         newest = max(fresh, key=lambda record: record.at)
-        text = f"{len(fresh)} ops succeeded within the last minute, {newest.operation} the newest"
+        text = f"{counted(len(fresh), 'op', 'ops')} succeeded within the last minute, {newest.operation} the newest"
         yield Evidence(text, (newest.identity,), operation=newest.operation)
 
 
@@ -118,7 +119,10 @@ def _moving(facts: RunFacts, chain: tuple[Link, ...]) -> Iterator[Evidence]:
             continue
         if condition_of(worker, facts.now, lambda op: limit_of_current(facts, op)) is None:
             limit = limit_of_current(facts, current)
-            text = f"{worker.name} moves: its {current.operation} is {seconds:.0f} s old, expected within {limit:.0f} s"
+            text = (
+                f"{worker.name} moves: its {current.operation} is {span_words(seconds)} old, "
+                f"expected within {span_words(limit)}"
+            )
             yield Evidence(text, (), (current.request_id,) if current.request_id else (), worker.name)
 
 
@@ -131,17 +135,18 @@ def _late_workers(facts: RunFacts) -> Iterator[Evidence]:
 def _unfetched(facts: RunFacts) -> Iterator[Evidence]:
     count = facts.ledger.answered - facts.ledger.delivered
     if count > 0 and facts.ledger.delivered:
-        yield Evidence(f"{count} answers were never fetched")
+        yield Evidence(f"{counted(count, 'answer was', 'answers were')} never fetched")
 
 
 def _living(facts: RunFacts) -> Iterator[Evidence]:
     living = [worker.name for worker in own_workers(facts) if worker.health is Health.ALIVE]
     if living:
-        yield Evidence(f"{len(living)} of its workers are alive, {living[0]} among them", worker=living[0])
+        one, many = f"of its workers is alive, {living[0]}", f"of its workers are alive, {living[0]} among them"
+        yield Evidence(counted(len(living), one, many), worker=living[0])
 
 
 def _ago(facts: RunFacts, worker: WorkerFact) -> str:
-    return f"{max(0.0, facts.now - worker.heard_at):.0f} s ago"
+    return f"{span_words(max(0.0, facts.now - worker.heard_at))} ago"
 
 
 __all__ = ["Code", "Verdict", "verdict_of"]

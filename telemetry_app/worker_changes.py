@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from telemetry_app.health import ALIVE_INTERVALS, LATE_INTERVALS
+from telemetry_app.plain_words import span_words
 from workers_client.wire_worker import OutstandingWork, WorkerRecord
 
 RUNS_NAMED = 5  # runs that a lost worker held requests of, named in the event
@@ -119,5 +120,5 @@ def _held(outstanding: Sequence[OutstandingWork], at: float) -> str:
     named = [run if len(counts) == 1 else f"{run} ({counts[run]:,})" for run in list(counts)[:RUNS_NAMED]]
     more = f" and {len(counts) - RUNS_NAMED:,} more runs" if len(counts) > RUNS_NAMED else ""
     instants = [work.oldest_at for work in outstanding if work.oldest_at is not None]
-    age = f", oldest {max(0.0, at - min(instants)):,.0f} s old" if instants else ""
+    age = f", oldest {span_words(max(0.0, at - min(instants)))} old" if instants else ""
     return f"{total:,} request{'s' if total > 1 else ''} outstanding of {', '.join(named)}{more}{age}"

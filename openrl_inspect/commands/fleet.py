@@ -79,7 +79,7 @@ def _print_gpu(console: Any, gpu: Any) -> None:
     if not isinstance(gpu, dict):
         print_pair(console, "GPU", Text(cells.DASH))
         return
-    parts = [f"{cells.share(cells.value_at(gpu, f'{name}.share'))} {name.replace('_', ' ')}" for name in GPU_PARTS]
+    parts = [f"{cells.share(cells.value_at(gpu, f'{name}.share'))} {cells.words(name)}" for name in GPU_PARTS]
     print_pair(console, "GPU", Text(", ".join(parts)))
 
 

@@ -65,7 +65,7 @@ def print_explanation(console: Any, answer: Answer) -> None:
 
 def _print_state(console: Any, run: Answer, verdict: Answer) -> None:
     console.print(Text(cells.plain(run.get("run_id")), style="bold"))
-    also = [cells.plain(state).replace("_", " ") for state in run.get("also") or ()]
+    also = [cells.words(state) for state in run.get("also") or ()]
     console.print(
         Text.assemble(
             cells.word(run.get("state")),
@@ -119,7 +119,7 @@ def _print_time(console: Any, time: Answer) -> None:
     for part in time["parts"]:
         bar = "█" * max(1, round(min(1.0, part["share"] or 0.0) * BAR_WIDTH))
         console.print(
-            Text(f"{cells.plain(part['part']).replace('_', ' '):<12}"),
+            Text(f"{cells.words(part['part']):<12}"),
             Text(f"{bar:<{BAR_WIDTH}}", style="cyan"),
             Text(f"{cells.share(part['share']):>6}  {cells.seconds(part['seconds'])}"),
             sep="",

@@ -41,7 +41,7 @@ class WorkerAdmin(PageAdmin):
     """Workers, newest heartbeat first."""
 
     list_display = (
-        "shown_worker", "role", "shown_health", "shown_phase", "shown_heartbeat", "shown_progress",
+        "shown_worker", "shown_role", "shown_health", "shown_phase", "shown_heartbeat", "shown_progress",
         "shown_outstanding", "node",
     )  # fmt: skip
     list_display_links = ("shown_worker",)
@@ -60,6 +60,11 @@ class WorkerAdmin(PageAdmin):
     def shown_worker(self, worker: Worker) -> SafeString:
         """The id, with its middle left out where it is long."""
         return short(worker.worker)
+
+    @display(description="Role", ordering="role")
+    def shown_role(self, worker: Worker) -> str:
+        """The role as words."""
+        return words(worker.role)
 
     @display(description="Health", ordering="health")
     def shown_health(self, worker: Any) -> SafeString:

@@ -18,6 +18,7 @@ from telemetry_app.exceptions import TelemetryError
 from telemetry_app.inspection.verdict import run_verdict
 from telemetry_app.instants import rfc3339
 from telemetry_app.models import AlertDelivery, AlertEdge, AlertNotice, Incident, Run
+from telemetry_app.plain_words import in_words
 
 VERSION = 1
 SHOWN_INCIDENTS = 20  # of a digest; the others are counted
@@ -52,7 +53,7 @@ def title_of(edge: AlertEdge, incidents: Sequence[tuple[Incident, Run | None]]) 
         verb = "began" if edge == AlertEdge.START else "ended"
         return f"{len(incidents)} incidents {verb}"
     [(incident, run)] = incidents
-    code = incident.code.replace("_", " ")
+    code = in_words(incident.code)
     name = run.name if run is not None and run.name else incident.run_id
     return f"{code}: {name}" if edge == AlertEdge.START else f"ended: {code}: {name}"
 

@@ -14,6 +14,7 @@ from telemetry_app.alerts import http
 from telemetry_app.alerts.outcomes import Outcome, one_line
 from telemetry_app.alerts.webhook import AGENT
 from telemetry_app.models import TEXT_LENGTH, HeartbeatPing, VerdictPass
+from telemetry_app.plain_words import span_words
 
 OLD = timedelta(minutes=3)
 LIMIT = timedelta(minutes=2)  # verdicts and alerts come every few seconds: older ones tell nobody of anything
@@ -65,7 +66,7 @@ def _late(name: str, last_at: datetime | None, at: datetime) -> list[str]:
     if last_at is None:
         return [f"{name}: there were none yet"]
     age = at - last_at
-    return [f"{name}: the newest are {age.total_seconds():.0f} s old"] if age > LIMIT else []
+    return [f"{name}: the newest are {span_words(age.total_seconds())} old"] if age > LIMIT else []
 
 
 _OWN = ("looked_at", "pinged_at", "taken_at", "is_well", "detail")

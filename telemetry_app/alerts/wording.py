@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from telemetry_app.alerts.outcomes import one_line
+from telemetry_app.plain_words import in_words, span_words
 
 TITLE_LENGTH = 150
 TEXT_LENGTH = 400
@@ -56,16 +57,6 @@ def run_words(incident: Mapping[str, Any]) -> str:
     return f"{name} ({run_id})" if name else run_id
 
 
-def seconds_words(seconds: float) -> str:
-    """Return a span in the two largest of its units: `45 s`, `4 min 10 s`, `2 h 5 min`, `3 d 1 h`."""
-    total = round(seconds)
-    for size, unit, below, smaller in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if total >= size:
-            rest = total % size // below
-            return f"{total // size} {unit}" + (f" {rest} {smaller}" if rest else "")
-    return f"{total} s"
-
-
 def instant_words(instant: str) -> str:
     """Return an instant (RFC 3339, UTC) to the second."""
     return f"{instant[:10]} {instant[11:19]} UTC"
@@ -73,15 +64,15 @@ def instant_words(instant: str) -> str:
 
 # --- Parts ----------------------------------------------------------------------------------------------------
 def _short(incident: Mapping[str, Any]) -> str:
-    code = incident["code"].replace("_", " ")
+    code = in_words(incident["code"])
     when = instant_words(incident["ended_at"] or incident["started_at"])
     word = "ended" if incident["ended_at"] else "since"
     return f"{code}: {run_words(incident)}, {word} {when}: {one_line(incident['cause'], TITLE_LENGTH)}"
 
 
 def _whole(incident: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> Iterator[list[str]]:
-    code, started = incident["code"].replace("_", " "), instant_words(incident["started_at"])
-    span = seconds_words(incident["for_seconds"])
+    code, started = in_words(incident["code"]), instant_words(incident["started_at"])
+    span = span_words(incident["for_seconds"])
     yield [f"Run: {run_words(incident)}", f"What: {code}", _when(incident, started, span)]
     yield ["Evidence:", *_facts(incident["evidence"])] if incident["evidence"] else [one_line(incident["cause"])]
     if verdict is None:
@@ -89,7 +80,7 @@ def _whole(incident: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> It
     if "unknown" in verdict:
         yield [f"The verdict on the run is not known: {one_line(verdict['unknown'], TEXT_LENGTH)}"]
         return
-    yield [f"The run now: {verdict['state'].replace('_', ' ')}", *_facts(verdict["evidence"])]
+    yield [f"The run now: {in_words(verdict['state'])}", *_facts(verdict["evidence"])]
     if verdict["counter_evidence"] and not incident["ended_at"]:
         yield ["What speaks against it:", *_facts(verdict["counter_evidence"])]
     if verdict["next"] and not incident["ended_at"]:

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from telemetry_app.findings import Code
 from telemetry_app.health import Health
 from telemetry_app.models import RunState
+from telemetry_app.plain_words import in_words, span_words
 from telemetry_app.sparkline import HEIGHT, WIDTH, sparkline_points
 
 register = template.Library()
@@ -33,7 +34,6 @@ _TONES = {
 } | {code.value: "bad" for code in Code}  # fmt: skip
 NOTHING = SafeString('<span class="t-muted">–</span>')  # no value, which is not 0
 _MARKS = {"bad": "▲", "wait": "◆", "good": "●", "calm": "○"}
-_CAPITALS = {"gpu": "GPU", "api": "API", "redis": "Redis", "postgres": "PostgreSQL", "p99": "99th percentile"}
 _UNIT_SECONDS = {"_seconds": 1.0, "_us": 1e-6}  # by the ending of a name: what one of it is in seconds
 
 
@@ -64,7 +64,7 @@ def mark(word: Any) -> str:
 @register.filter
 def words(name: Any) -> str:
     """Write a name of the contract as words: `waiting_for_gpu` is "waiting for GPU"."""
-    return " ".join(_CAPITALS.get(word, word) for word in str(name).split("_"))
+    return in_words(str(name))
 
 
 @register.filter
@@ -137,13 +137,8 @@ def duration(seconds: Any, whole: bool = False) -> str:
     if seconds < 1 and not whole:
         return f"{seconds * 1000:.0f} ms" if seconds >= 0.001 or seconds == 0 else f"{seconds * 1e6:.0f} µs"
     if seconds < 60:
-        return f"{seconds:.0f} s" if whole else f"{seconds:.1f} s"
-    total = round(seconds)
-    for size, unit, below, smaller in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if total >= size:
-            rest = total % size // below
-            return f"{total // size} {unit} {rest} {smaller}" if rest else f"{total // size} {unit}"
-    return f"{total} s"
+        return span_words(seconds) if whole else f"{seconds:.1f} s"
+    return span_words(seconds)
 
 
 @register.filter

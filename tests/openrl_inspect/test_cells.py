@@ -13,11 +13,18 @@ NOW = "2026-11-30T12:00:00.000Z"
     ("value", "shown"),
     [
         (None, "–"), (True, "–"), (0, "0 s"), (0.0412, "41 ms"), (0.25, "0.2 s"), (9.94, "9.9 s"), (9.96, "10 s"),
-        (119.4, "119 s"), (125, "2 min 05 s"), (7_300, "2 h 01 min"), (200_000, "2 d 7 h"),
+        (59.4, "59 s"), (119.4, "1 min 59 s"), (120, "2 min"), (7_300, "2 h 1 min"), (200_000, "2 d 7 h"),
     ],
 )  # fmt: skip
 def test_seconds_have_the_unit_that_suits_them(value, shown):
     assert cells.seconds(value) == shown
+
+
+def test_names_of_the_api_are_words_with_their_capitals():
+    assert [cells.words(name) for name in ("waiting_for_gpu", "gpu_switch", "late", None)] == [
+        "waiting for GPU", "GPU switch", "late", "–",
+    ]  # fmt: skip
+    assert cells.word("waiting_for_gpu").plain == "waiting for GPU"
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ PURE = tuple(
         "alerts.wording",
         "metric_growth",
         "fleet_counts",
+        "plain_words",
     )
 )
 VALUE_TYPES = ("msgspec",)  # its structs are values that are made and encoded fast: nothing that reads or waits

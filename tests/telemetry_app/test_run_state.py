@@ -53,7 +53,7 @@ def test_a_request_older_than_expected_is_stuck():
 def test_requests_that_no_living_worker_holds_are_stuck():
     found = verdict(ledger=OPEN, last_activity_at=NOW - 61)
     assert found.state == "stuck"
-    assert found.evidence == ("1 requests are unanswered and no worker holds them",)
+    assert found.evidence == ("1 request is unanswered and no worker holds it",)
 
 
 @pytest.mark.parametrize("health", [Health.LOST, Health.EXITED])
@@ -279,7 +279,7 @@ def test_the_first_long_op_of_a_run_is_told_by_what_runs_of_its_model_take():
 def test_what_is_stuck_says_from_what_its_limit_is_known():
     working = fact(outstanding=(held(age_seconds=500),), current=CurrentOp(FORWARD_BACKWARD, RUN, "q1", NOW - 500))
     found = verdict(workers=[working], ledger=OPEN, **OTHERS)
-    assert "expected within 450 s (5 × 90 s, the 95th percentile of 40 records of" in found.evidence[0]
+    assert "expected within 7 min 30 s (5 × 1 min 30 s, the 95th percentile of 40 records of" in found.evidence[0]
     assert "of its base model" in found.evidence[0]
 
 

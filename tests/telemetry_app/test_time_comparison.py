@@ -31,7 +31,7 @@ def test_a_slow_step_says_what_it_waited_for(usual):
     [(found, difference)] = slowest([*usual, step(812, training=30, client=2, waits=held)])
     assert (found.window.step, difference.wall, difference.part) == (812, 180 * SECOND, "gpu_wait")
     assert difference.text == (
-        "step 812 took 180 s longer than usual: waited for the GPU held by run-b, `forward_backward`"
+        "step 812 took 3 min longer than usual: waited for the GPU held by run-b, `forward_backward`"
     )
 
 

@@ -140,7 +140,7 @@ def test_a_lost_worker_tells_what_it_held():
         OutstandingWork(RUN, "optim_step", 1, oldest_at=START + 5),
     )
     look(300, heard(10, outstanding=held))
-    expected = f"3 requests outstanding of {RUN}, oldest 70 s old"
+    expected = f"3 requests outstanding of {RUN}, oldest 1 min 10 s old"
     assert WorkerEvent.objects.get(event="lost").detail == expected
 
 

@@ -59,7 +59,7 @@ def test_a_site_that_could_tell_nobody_is_silent(watched, at_work, late, what):
     late(timezone.now() - timedelta(seconds=121))
     kept = ping()
     assert len(watched.received) == 1
-    assert f"{what}: the newest are 121 s old" in kept.detail
+    assert f"{what}: the newest are 2 min 1 s old" in kept.detail
 
 
 def test_alerts_that_fail_each_time_are_late(watched, at_work, monkeypatch):

@@ -107,6 +107,13 @@ def test_the_text_holds_what_a_person_needs(mail, mail_server, told, writer):
         assert words in text
 
 
+def test_a_message_names_a_state_as_the_pages_do(mail, mail_server, told):
+    told(mail, code="waiting_for_gpu")
+    [message] = mail_server.received
+    assert "waiting for GPU: " in message["subject"]
+    assert "What: waiting for GPU" in message.get_content()
+
+
 # --- Signatures -----------------------------------------------------------------------------------------------
 def test_a_signature_is_that_of_the_standard(webhook, receiver, told):
     told(webhook)

@@ -60,7 +60,7 @@ def test_an_entry_says_what_it_holds_and_why_it_is_stuck(api, put, now, path):
     assert (entry["run_id"], entry["role"], entry["health"]) == (RUN, "trainer", "alive")
     assert (entry["oldest_at"], entry["request_ids"], entry["also_held_by"]) == (rfc3339(now - 100), ["q3"], [])
     assert entry["oldest_age_seconds"] == pytest.approx(100, abs=30)
-    assert "expected within 60 s" in entry["why"]
+    assert "expected within 1 min" in entry["why"]
     assert entry["expectation"] == {
         "percentile_95_seconds": 2.0, "records_count": 1, "basis": "anywhere", "limit_seconds": 60.0,
     }  # fmt: skip

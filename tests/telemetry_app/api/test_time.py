@@ -136,7 +136,9 @@ def test_totals_add_up_the_steps_of_the_answer(api, waited):
 def test_a_slow_step_says_why(api, waited):
     [slow] = api.answer(PATH)["slowest"]
     assert (slow["step"], slow["part"], slow["longer_seconds"]) == (1, "gpu_wait", pytest.approx(200))
-    assert slow["text"] == ("step 1 took 200 s longer than usual: waited for the GPU held by run-b, `forward_backward`")
+    assert slow["text"] == (
+        "step 1 took 3 min 20 s longer than usual: waited for the GPU held by run-b, `forward_backward`"
+    )
 
 
 def test_the_newer_half_is_compared_with_the_older(api, waited):
@@ -148,7 +150,7 @@ def test_the_newer_half_is_compared_with_the_older(api, waited):
 def test_steps_are_compared_with_those_below_another_number(api, waited):
     told = api.answer(PATH, last=1, against_before=1)["comparison"]
     assert (told["run_id"], told["first_step"], told["compared_first_step"]) == (RUN, 0, 1)
-    assert told["text"].startswith("step 1 took 200 s longer a step than step 0: waited for the GPU")
+    assert told["text"].startswith("step 1 took 3 min 20 s longer a step than step 0: waited for the GPU")
 
 
 def test_steps_are_compared_with_those_of_another_run(api, waited, writer, now):
@@ -158,7 +160,7 @@ def test_steps_are_compared_with_those_of_another_run(api, waited, writer, now):
     )
     told = api.answer(PATH, last=1, against="run-c")["comparison"]
     assert told["run_id"] == "run-c"
-    assert told["text"].startswith(f"step 1 of {RUN} took 202 s longer a step than step 0 of run-c: ")
+    assert told["text"].startswith(f"step 1 of {RUN} took 3 min 22 s longer a step than step 0 of run-c: ")
 
 
 def test_a_run_to_compare_with_that_nobody_knows_is_not_found(api, waited):

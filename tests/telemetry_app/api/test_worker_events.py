@@ -28,8 +28,9 @@ def lost(writer, now):
 def test_a_workers_events_come_newest_first(api, lost, now):
     answer = api.answer(EVENTS)
     assert (answer["worker"], answer["count"], answer["total_matching"], answer["next"]) == ("w", 3, 3, None)
+    lost = f"2 requests outstanding of {RUN}, oldest 1 min 10 s old"
     assert answer["results"] == [
-        {"event": "lost", "at": rfc3339(now - 240), "detail": f"2 requests outstanding of {RUN}, oldest 70 s old"},
+        {"event": "lost", "at": rfc3339(now - 240), "detail": lost},
         {"event": "late", "at": rfc3339(now - 285), "detail": None},
         {"event": "started", "at": rfc3339(now - 900), "detail": None},
     ]

@@ -53,6 +53,11 @@ export function steps(first, last) {
   return first === last ? `step ${number(first)}` : `steps ${number(first)} to ${number(last)}`;
 }
 
+// A name of the contract as words, as the pages write it.
+export function words(name) {
+  return name.split("_").map((word) => (word === "gpu" ? "GPU" : word)).join(" ");
+}
+
 export function shortened(text, length = 40) {
   const letters = [...text];
   if (letters.length <= length) return text;

@@ -1,5 +1,5 @@
 // A worker's life as lanes: its health by its events, its GPU turns by workload, and the phase that it is in.
-import { duration, instant, number, shortened, unixSeconds, utc } from "./format.js";
+import { duration, instant, number, shortened, unixSeconds, utc, words } from "./format.js";
 import { colour, fill, idleFill, missingFill, unknownFill, waitFill } from "./palette.js";
 
 const AFTER = { started: "alive", recovered: "alive", late: "late", lost: "lost", exited: "exited" };
@@ -47,12 +47,12 @@ function healthLane(facts, events, [begin, end]) {
 function phaseLane(facts, [begin, end]) {
   const since = unixSeconds(facts.phase_since);
   const isGone = ["exited", "lost"].includes(facts.health);
-  const name = `phase${facts.phase ? `: ${facts.phase.replaceAll("_", " ")}${isGone ? ", when it was heard last" : " now"}` : ""}`;
+  const name = `phase${facts.phase ? `: ${words(facts.phase)}${isGone ? ", when it was heard last" : " now"}` : ""}`;
   const last = isGone ? unixSeconds(facts.last_heartbeat_at) : end;
   if (since === null || !facts.phase) return { name, spans: [span("unknown", begin, end, "Not known", () => [["why", "the worker told no phase"]])] };
   const before = span("unknown", begin, since, "Not known", () => [["why", "a worker tells the phase it is in, not those before"]]);
   const rows = () => (facts.current ? [["runs", facts.current.operation], ["of", shortened(facts.current.run_id ?? "no run", 32)]] : []);
-  return { name, spans: [...(since > begin ? [before] : []), span("phase", Math.max(begin, since), Math.max(since, last), facts.phase.replaceAll("_", " "), rows)] };
+  return { name, spans: [...(since > begin ? [before] : []), span("phase", Math.max(begin, since), Math.max(since, last), words(facts.phase), rows)] };
 }
 
 function turnLanes(facts, turns, [since]) {
