@@ -13,11 +13,10 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from telemetry_app.device_share import device_of
 from telemetry_app.device_sums import DeviceSums, device_sums
+from telemetry_app.device_turns import DeviceTurn
 from telemetry_app.kept_parts import KeptParts
 from telemetry_app.spans import Span
-from telemetry_app.turn_spans import TurnSpans
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000  # microseconds
 
@@ -56,7 +55,7 @@ class Part:
 
     sums: Mapping[str, DeviceSums] = field(default_factory=dict)
     seen: Mapping[str, Seen] = field(default_factory=dict)
-    reaching: Sequence[TurnSpans] = ()
+    reaching: Sequence[DeviceTurn] = ()
     carried: frozenset[TurnKey] = frozenset()
 
     @property
@@ -67,7 +66,7 @@ class Part:
 
 _EMPTY = Part()
 _NOTHING = DeviceSums()
-Read = Callable[[Sequence[Span]], Iterable[TurnSpans]]  # stored turns that ended in these spans, newest first
+Read = Callable[[Sequence[Span]], Iterable[DeviceTurn]]  # stored turns that ended in these spans, newest first
 
 
 def parts_between(start: int, end: int) -> list[Span]:
@@ -100,7 +99,7 @@ class DeviceFold:
         self._spans, self._marks, self._kept, self._read = spans, marks, kept, read
         self._known = {span: kept.get(span, marks[span]) if span in marks else _EMPTY for span in spans}
 
-    def parts(self, later: Iterable[TurnSpans], fresh: Iterable[TurnSpans]) -> Iterator[tuple[Span, Part]]:
+    def parts(self, later: Iterable[DeviceTurn], fresh: Iterable[DeviceTurn]) -> Iterator[tuple[Span, Part]]:
         """Yield what was found of each part.
 
         `later` are stored turns that ended after all parts, `fresh` ones that are not stored, of any time: they are in
@@ -109,7 +108,7 @@ class DeviceFold:
         unstored = sorted(fresh, key=attrgetter("end"))
         fresh_keys = frozenset(map(key_of, unstored))
         carried = list(later)
-        again: list[tuple[Span, list[TurnSpans]]] = []
+        again: list[tuple[Span, list[DeviceTurn]]] = []
         rows = _NewestFirst(self._read(self._joined([span for span in self._spans if self._known[span] is None])))
         for span in self._spans:
             while unstored and unstored[-1].end >= span[0]:
@@ -142,13 +141,13 @@ class DeviceFold:
         return found
 
     def _folded(
-        self, span: Span, rows: _NewestFirst, carried: Sequence[TurnSpans], fresh_keys: frozenset[TurnKey]
+        self, span: Span, rows: _NewestFirst, carried: Sequence[DeviceTurn], fresh_keys: frozenset[TurnKey]
     ) -> Part:
         """Fold a part hour by hour, so that few turns are in memory at once, whole days of which are slow to handle."""
         others = [turn for turn in carried if not _waits_throughout(turn, span)]
         sums: dict[str, DeviceSums] = {}
         seen: dict[str, Seen] = {}
-        reaching: list[TurnSpans] = []
+        reaching: list[DeviceTurn] = []
         count = 0
         for hour in _by_hour(span):
             own = rows.down_to(hour[0])
@@ -177,22 +176,22 @@ def add_seen(to: dict[str, Seen], seen: Mapping[str, Seen]) -> None:
         to[device] = to[device] | own if device in to else own
 
 
-def seen_of(turns: Iterable[TurnSpans]) -> dict[str, Seen]:
+def seen_of(turns: Iterable[DeviceTurn]) -> dict[str, Seen]:
     """Return what is told of turns beside their time, by device."""
     return {
         device: Seen(
             len(own),
             max(turn.end for turn in own),
             min(turn.first for turn in own),
-            frozenset(turn.turn.workload for turn in own),
+            frozenset(turn.workload for turn in own),
         )
         for device, own in _by_device(turns).items()
     }
 
 
-def key_of(turn: TurnSpans) -> TurnKey:
+def key_of(turn: DeviceTurn) -> TurnKey:
     """Return what tells a turn from others."""
-    return turn.turn.workload, turn.turn.identity
+    return turn.workload, turn.identity
 
 
 # --- One part ---------------------------------------------------------------------------------------------------
@@ -201,30 +200,30 @@ def _is_whole(span: Span) -> bool:
     return span[1] - span[0] in (HOUR, DAY) and not span[0] % (span[1] - span[0])
 
 
-def _waits_throughout(turn: TurnSpans, span: Span) -> bool:
-    return turn.wait is not None and turn.wait[0] <= span[0] and span[1] <= turn.wait[1]
+def _waits_throughout(turn: DeviceTurn, span: Span) -> bool:
+    return turn.asked_at is not None and turn.asked_at <= span[0] and span[1] <= turn.start
 
 
-def _holds_good(part: Part, carried: Sequence[TurnSpans], span: Span) -> bool:
+def _holds_good(part: Part, carried: Sequence[DeviceTurn], span: Span) -> bool:
     """Return whether all that a kept part counted is among these, and what it did not is of devices it has not."""
     others = {key_of(turn): turn for turn in carried if not _waits_throughout(turn, span)}
     return part.carried <= others.keys() and all(
-        key in part.carried or device_of(turn.turn) not in part.sums for key, turn in others.items()
+        key in part.carried or turn.device not in part.sums for key, turn in others.items()
     )
 
 
-def _with_others(part: Part, carried: Iterable[TurnSpans], span: Span) -> Part:
+def _with_others(part: Part, carried: Iterable[DeviceTurn], span: Span) -> Part:
     """Return a kept part with the devices of which it has no turn."""
-    others = [turn for turn in carried if device_of(turn.turn) not in part.sums and not _waits_throughout(turn, span)]
+    others = [turn for turn in carried if turn.device not in part.sums and not _waits_throughout(turn, span)]
     return replace(part, sums={**part.sums, **_sums(others, span)}) if others else part
 
 
-def _with_waits(part: Part, carried: Iterable[TurnSpans], span: Span) -> Part:
+def _with_waits(part: Part, carried: Iterable[DeviceTurn], span: Span) -> Part:
     """Return a part with the turns that were waited for during all of it: they change no other turn's part."""
     changed: dict[str, DeviceSums] = {}
     for turn in carried:
         if _waits_throughout(turn, span):
-            device = device_of(turn.turn)
+            device = turn.device
             if device not in changed:
                 changed[device] = DeviceSums()
                 changed[device].add(part.sums.get(device, _NOTHING))
@@ -232,27 +231,27 @@ def _with_waits(part: Part, carried: Iterable[TurnSpans], span: Span) -> Part:
     return replace(part, sums={**part.sums, **changed}) if changed else part
 
 
-def _sums(turns: Iterable[TurnSpans], span: Span) -> dict[str, DeviceSums]:
+def _sums(turns: Iterable[DeviceTurn], span: Span) -> dict[str, DeviceSums]:
     return {device: device_sums(own, *span) for device, own in _by_device(turns).items()}
 
 
-def _by_device(turns: Iterable[TurnSpans]) -> dict[str, list[TurnSpans]]:
-    found: dict[str, list[TurnSpans]] = {}
+def _by_device(turns: Iterable[DeviceTurn]) -> dict[str, list[DeviceTurn]]:
+    found: dict[str, list[DeviceTurn]] = {}
     for turn in turns:
-        found.setdefault(device_of(turn.turn), []).append(turn)
+        found.setdefault(turn.device, []).append(turn)
     return found
 
 
 class _NewestFirst:
     """Turns, the one that ended last first, taken part by part."""
 
-    def __init__(self, turns: Iterable[TurnSpans]) -> None:
+    def __init__(self, turns: Iterable[DeviceTurn]) -> None:
         self._turns = iter(turns)
         self._next = next(self._turns, None)
 
-    def down_to(self, start: int) -> list[TurnSpans]:
+    def down_to(self, start: int) -> list[DeviceTurn]:
         """Return those not taken yet that ended at `start` or later."""
-        found: list[TurnSpans] = []
+        found: list[DeviceTurn] = []
         while self._next is not None and self._next.end >= start:
             found.append(self._next)
             self._next = next(self._turns, None)

@@ -1,7 +1,4 @@
-"""What one device did over a stretch of time, by run and by day, as rows. Pure; instants are unix seconds.
-
-A node is a device, and so are all turns without a node together: turns tell no more.
-"""
+"""What one device did over a stretch of time, by run and by day, as rows. Pure; instants are unix seconds."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ from dataclasses import dataclass
 
 from telemetry_app.device_sums import DeviceSums
 from telemetry_app.spans import microseconds, seconds
-from workers_client.wire import TurnRecord
 
-UNNAMED = "unnamed"  # the device of turns without a node
 COMPUTING, SWITCHING, IDLE_WHILE_WAITED, IDLE = ACTIVITIES = ("computing", "switching", "idle_while_waited", "idle")
 DAY_SECONDS = 86_400.0
 
@@ -31,11 +26,6 @@ class DeviceRow:
     seconds: float
     share: float
     neighbours_waited_seconds: float
-
-
-def device_of(turn: TurnRecord) -> str:
-    """Return the name of the device that a turn is of."""
-    return turn.node or UNNAMED
 
 
 def days_of(start: float, end: float) -> list[tuple[float, float]]:

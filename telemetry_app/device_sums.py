@@ -10,15 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 
+from telemetry_app.device_turns import DeviceOp, DeviceTurn
 from telemetry_app.gpu_turns import SWITCHES
-from telemetry_app.turn_spans import TurnSpans
+from telemetry_app.spans import microseconds
+from workers_client.wire import TurnOp
 
 RunTimes = dict[str | None, int]  # microseconds by run; None: ops that name none, or several runs together
 
 _HELD, _WAITED, _SWITCHING, _COMPUTING, _HOLDER = range(5)
-_Change = tuple[int, int, int, str | None, frozenset[str]]  # instant, what, begin or end (1, -1), run, runs
-_NO_RUNS: frozenset[str] = frozenset()
-_order = attrgetter("order")
+_Change = tuple[int, int, int, str | None, tuple[str, ...]]  # instant, what, begin or end (1, -1), run, runs
+_order = attrgetter("start", "end", "workload", "identity")
 _instant = itemgetter(0)
 
 
@@ -54,7 +55,7 @@ class DeviceSums:
             for run_id, taken in added.items():
                 own[run_id] = own.get(run_id, 0) + taken
 
-    def add_wait(self, turn: TurnSpans, duration: int) -> None:
+    def add_wait(self, turn: DeviceTurn, duration: int) -> None:
         """Count a turn that waited during the whole of the stretch, which is so long."""
         self.idle_while_waited += self.idle(duration)
         for run_id, taken in self.held.items():
@@ -62,20 +63,20 @@ class DeviceSums:
                 self.neighbours_waited[run_id] = self.neighbours_waited.get(run_id, 0) + taken
 
 
-def device_sums(turns: Iterable[TurnSpans], start: int, end: int) -> DeviceSums:
+def device_sums(turns: Iterable[DeviceTurn], start: int, end: int) -> DeviceSums:
     """Return what the one device of these turns did from `start` to `end` (unix microseconds), each turn once."""
-    unique = {turn.order[2:]: turn for turn in turns}
+    unique = {(turn.workload, turn.identity): turn for turn in turns}
     changes = _changes(sorted(unique.values(), key=_order), start, end)
     changes.sort(key=_instant)
     return _swept(changes)
 
 
 # --- Changes ----------------------------------------------------------------------------------------------------
-def _changes(turns: Iterable[TurnSpans], start: int, end: int) -> list[_Change]:
+def _changes(turns: Iterable[DeviceTurn], start: int, end: int) -> list[_Change]:
     """Return when what began and ended, cut to the stretch; those of the holder in order."""
     found: list[_Change] = []
 
-    def add(first: int, last: int, what: int, run_id: str | None = None, runs: frozenset[str] = _NO_RUNS) -> None:
+    def add(first: int, last: int, what: int, run_id: str | None = None, runs: tuple[str, ...] = ()) -> None:
         begin, finish = (first if first > start else start), (last if last < end else end)
         if begin < finish:
             found.append((begin, what, 1, run_id, runs))
@@ -84,23 +85,38 @@ def _changes(turns: Iterable[TurnSpans], start: int, end: int) -> list[_Change]:
     free_from = start
     for turn in turns:
         add(turn.start, turn.end, _HELD)
-        if turn.wait is not None:
-            add(*turn.wait, _WAITED, None, turn.runs)
-        for (first, last), name, run_id in turn.ops:  # cut to the turn
-            add(max(first, turn.start), min(last, turn.end), _SWITCHING if name in SWITCHES else _COMPUTING, run_id)
+        if turn.asked_at is not None:
+            add(turn.asked_at, turn.start, _WAITED, None, turn.runs)
+        for op in turn.ops:
+            first, last = max(microseconds(op.start), turn.start), min(microseconds(op.end), turn.end)
+            add(first, last, _SWITCHING if op.name in SWITCHES else _COMPUTING, op.run_id or None)
         begin, finish = max(turn.start, free_from), min(turn.end, end)
         if begin < finish:
             free_from = finish
-            found += [(first, _HOLDER, 1, run_id, _NO_RUNS) for first, run_id in _runs_in_turn(turn, begin, finish)]
-            found.append((finish, _HOLDER, -1, None, _NO_RUNS))
+            found += [(first, _HOLDER, 1, run_id, ()) for first, run_id in _runs_in_turn(turn, begin, finish)]
+            found.append((finish, _HOLDER, -1, None, ()))
     return found
 
 
-def _runs_in_turn(turn: TurnSpans, begin: int, finish: int) -> Iterable[tuple[int, str | None]]:
-    """Return from when on a turn had the device for which run."""
-    if len(turn.runs) > 1:
-        return [(first, use.run_id) for first, _, use in turn.pieces(begin, finish)]
-    return [(begin, next(iter(turn.runs), None))]
+def _runs_in_turn(turn: DeviceTurn, begin: int, finish: int) -> Iterable[tuple[int, str | None]]:
+    """Yield from when on a turn had the device for which run; of ops that ran at once the one that began first."""
+    if len(turn.runs) <= 1:
+        yield begin, turn.runs[0] if turn.runs else None
+        return
+    at = begin
+    for op in sorted(turn.ops, key=_order_of_op):
+        first, last = max(microseconds(op.start), at), min(microseconds(op.end), finish)
+        if first < last:
+            if at < first:
+                yield at, None
+            yield first, op.run_id or None
+            at = last
+    if at < finish:
+        yield at, None
+
+
+def _order_of_op(op: DeviceOp | TurnOp) -> tuple[float, float, str, str]:
+    return op.start, op.end, op.name, op.run_id or ""
 
 
 # --- The sweep --------------------------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from telemetry_app.device_share import device_of
 from telemetry_app.device_sums import DeviceSums, device_sums
+from telemetry_app.device_turns import DeviceTurn, device_turn
 from telemetry_app.spans import microseconds, seconds
-from telemetry_app.turn_spans import TurnSpans, spans_of
 from workers_client.wire import TurnRecord
 
 
@@ -35,10 +34,10 @@ class GpuShare:
 def gpu_share(turns: Iterable[TurnRecord], *, start: float, end: float) -> GpuShare:
     """Return what the devices did from `start` to `end`. A turn that is waited for still began at `end`, or later."""
     first, last = microseconds(start), microseconds(end)
-    by_device: dict[str, list[TurnSpans]] = {}
-    for turn in map(spans_of, turns):
+    by_device: dict[str, list[DeviceTurn]] = {}
+    for turn in map(device_turn, turns):
         if turn.first < last and turn.end > first and turn.first < turn.end:
-            by_device.setdefault(device_of(turn.turn), []).append(turn)
+            by_device.setdefault(turn.device, []).append(turn)
     sums = DeviceSums()
     for own in by_device.values():
         sums.add(device_sums(own, first, last))

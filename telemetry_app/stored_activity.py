@@ -40,12 +40,10 @@ _SAMPLE = ("record_id", "worker", "kind", "count", "accepted_at", "first_answere
 _WORKER = ("worker", "role", "runs", "started_at", "last_heartbeat_at", "interval_seconds", "exited_at",
            "record__clock_offset_seconds")  # fmt: skip
 # As text, with instants in unix seconds: to make models of the rows takes ten times as long as all the rest.
-TURN_COLUMNS = """
-workload, extract(epoch FROM started_at)::float8, extract(epoch FROM at)::float8, record_id, role, worker, node,
-extract(epoch FROM requested_at)::float8, ops::text
-"""  # those of `kept_records.turn_of_row`
-_TURNS = f"""
-SELECT {TURN_COLUMNS} FROM telemetry_app_turn WHERE at > %(start)s AND at < %(last)s AND started_at < %(end)s
+_TURNS = """
+SELECT workload, extract(epoch FROM started_at)::float8, extract(epoch FROM at)::float8, record_id, role, worker, node,
+       extract(epoch FROM requested_at)::float8, ops::text
+FROM telemetry_app_turn WHERE at > %(start)s AND at < %(last)s AND started_at < %(end)s
 ORDER BY at DESC LIMIT %(limit)s
 """
 _GAPS = """

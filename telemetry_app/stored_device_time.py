@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from django.db import connection, transaction
 
 from telemetry_app.device_parts import Mark
-from telemetry_app.kept_records import turn_of_row
+from telemetry_app.device_turns import DeviceOp, DeviceTurn, device_turn_of
 from telemetry_app.spans import Span
-from telemetry_app.stored_activity import TURN_COLUMNS, TURN_SPAN
-from telemetry_app.turn_spans import TurnSpans, spans_of
+from telemetry_app.stored_activity import TURN_SPAN
 
 ROWS_AT_ONCE = 2_000
 
@@ -24,11 +24,15 @@ _MARKS = """
 SELECT date_bin('1 hour', at, 'epoch'), count(*), sum(id)
 FROM telemetry_app_turn WHERE at >= %s AND at < %s GROUP BY 1
 """
+# As text, with instants in unix seconds: see `stored_activity.py`.
+_COLUMNS = """workload, extract(epoch FROM started_at)::float8, extract(epoch FROM at)::float8, record_id, node,
+    extract(epoch FROM requested_at)::float8, ops::text"""
 _LATER = f"""
-SELECT {TURN_COLUMNS} FROM telemetry_app_turn
+SELECT {_COLUMNS} FROM telemetry_app_turn
 WHERE at >= %(end)s AND at < %(last)s AND least(started_at, requested_at) < %(end)s
 """
-_ENDED = f"SELECT {TURN_COLUMNS} FROM telemetry_app_turn WHERE {{spans}} ORDER BY at DESC"
+_ENDED = f"SELECT {_COLUMNS} FROM telemetry_app_turn WHERE {{spans}} ORDER BY at DESC"
+_ops = msgspec.json.Decoder(tuple[DeviceOp, ...])
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,21 +53,21 @@ def marks_of(spans: Sequence[Span]) -> dict[Span, Mark]:
     return found
 
 
-def turns_that_end_later(end: int) -> list[TurnSpans]:
+def turns_that_end_later(end: int) -> list[DeviceTurn]:
     """Return the turns that were asked for before an instant, and ended at it or later, within a day."""
     with connection.cursor() as cursor:
         cursor.execute(_LATER, {"end": _instant(end), "last": _instant(end) + TURN_SPAN})
-        return [spans_of(turn_of_row(*row)) for row in cursor.fetchall()]
+        return [_turn(*row) for row in cursor.fetchall()]
 
 
-def turns_ended_in(spans: Sequence[Span]) -> Iterator[TurnSpans]:
+def turns_ended_in(spans: Sequence[Span]) -> Iterator[DeviceTurn]:
     """Yield the turns that ended in disjoint spans, the newest first."""
     if not spans:
         return
     instants = [_instant(at) for span in spans for at in span]
     statement = _ENDED.format(spans=" OR ".join(["at >= %s AND at < %s"] * len(spans)))
     for row in _streamed(statement, instants):
-        yield spans_of(turn_of_row(*row))
+        yield _turn(*row)
 
 
 def _streamed(statement: str, parameters: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
@@ -72,6 +76,12 @@ def _streamed(statement: str, parameters: Iterable[Any]) -> Iterator[tuple[Any, 
         cursor.execute(statement, list(parameters))
         while rows := cursor.fetchmany(ROWS_AT_ONCE):
             yield from rows
+
+
+def _turn(
+    workload: str, started_at: float, at: float, record_id: str, node: str, requested_at: float | None, ops: str
+) -> DeviceTurn:
+    return device_turn_of(workload, started_at, at, record_id, node, requested_at, _ops.decode(ops))
 
 
 def _instant(at: int) -> datetime:

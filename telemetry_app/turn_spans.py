@@ -39,11 +39,6 @@ class TurnSpans:
     order: tuple[float, float, str, str]
     _pieces: list[Piece] = field(default_factory=list)
 
-    @property
-    def first(self) -> int:
-        """When it was asked for, or began where that is not known."""
-        return self.start if self.wait is None else min(self.wait[0], self.start)
-
     def pieces(self, start: int, end: int) -> list[Piece]:
         """Return what it was held for from `start` to `end`, both within it."""
         if (start, end) != (self.start, self.end):

@@ -10,6 +10,7 @@ from telemetry_app import stored_device_time
 from telemetry_app.device_parts import DAY, DeviceFold, Mark, Part, Seen, add_seen, add_sums, parts_between, seen_of
 from telemetry_app.device_share import DAY_SECONDS, DeviceRow, days_of, device_rows
 from telemetry_app.device_sums import DeviceSums
+from telemetry_app.device_turns import DeviceTurn, device_turn
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.facts import known_workers
 from telemetry_app.inspection.coverage import source_word
@@ -20,7 +21,6 @@ from telemetry_app.kept_parts import KeptParts
 from telemetry_app.open_activity import turns_now
 from telemetry_app.readers import read_workers
 from telemetry_app.spans import Span, microseconds, seconds
-from telemetry_app.turn_spans import TurnSpans, spans_of
 from workers_client import wire
 
 SPAN_SECONDS = DAY_SECONDS  # where it is not said since when
@@ -97,7 +97,7 @@ def device_times(
         raise InvalidQueryError("until", f"until={rfc3339(found.until)} {rule}.")
     live = new_turns() if workers is not None else None
     facts = known_workers(workers, clock) if workers else []
-    fresh = [spans_of(turn) for turn in (*(live.records if live else ()), *turns_now(facts, clock))]
+    fresh = [device_turn(turn) for turn in (*(live.records if live else ()), *turns_now(facts, clock))]
     try:
         is_stored, has_history = history(lambda: _fold_stored(found, fresh)), True
     except HistoryUnavailableError:
@@ -163,7 +163,7 @@ def row_fields(row: DeviceRow) -> dict[str, Any]:
 
 
 # --- From turns -------------------------------------------------------------------------------------------------
-def _fold_stored(found: DeviceTimes, fresh: Iterable[TurnSpans]) -> bool:
+def _fold_stored(found: DeviceTimes, fresh: Iterable[DeviceTurn]) -> bool:
     """Count stored turns and fresh ones, and return whether there are stored ones.
 
     With too many the stretch begins with the oldest part of which all are counted.
@@ -182,7 +182,7 @@ def _fold_stored(found: DeviceTimes, fresh: Iterable[TurnSpans]) -> bool:
 
 
 def _fold(
-    found: DeviceTimes, marks: Mapping[Span, Mark], later: Sequence[TurnSpans], fresh: Iterable[TurnSpans]
+    found: DeviceTimes, marks: Mapping[Span, Mark], later: Sequence[DeviceTurn], fresh: Iterable[DeviceTurn]
 ) -> None:
     spans = _spans(found)
     start, end = spans[-1][0], spans[0][1]

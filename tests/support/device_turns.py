@@ -6,20 +6,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from telemetry_app.turn_spans import TurnSpans, spans_of
+from telemetry_app.device_turns import DeviceTurn, device_turn
 from workers_client import wire
 
 MINUTE = 60_000_000  # microseconds
 _RUNS = st.sampled_from(["run-a", "run-b", "run-c", None])
 
 
-def a_turn(number: int, start: int, length: int, *, wait: int | None = None, **fields: Any) -> TurnSpans:
+def a_turn(number: int, start: int, length: int, *, wait: int | None = None, **fields: Any) -> DeviceTurn:
     """Return a turn from minute `start` on, which was waited for so many minutes."""
     requested_at = None if wait is None else 60.0 * (start - wait)
     turn = wire.TurnRecord(
         f"w-{number % 3}", 60.0 * start, 60.0 * (start + length), id=f"t:{number}", requested_at=requested_at, **fields
     )
-    return spans_of(turn)
+    return device_turn(turn)
 
 
 def some_turns(*, minutes: int = 200, most: int = 8, nodes: tuple[str | None, ...] = (None,)) -> st.SearchStrategy[Any]:

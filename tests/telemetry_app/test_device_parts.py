@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from telemetry_app.device_parts import DAY, HOUR, DeviceFold, Mark, parts_between, seen_of
-from telemetry_app.device_share import device_of
 from telemetry_app.device_sums import DeviceSums, device_sums
 from telemetry_app.kept_parts import KeptParts
-from telemetry_app.turn_spans import spans_of
 from tests.support.device_turns import MINUTE, a_turn, some_turns
 
 DAYS = 4 * 24 * 60  # minutes
@@ -54,13 +52,13 @@ class Stored:
 
 
 def renamed(turn, name):
-    return spans_of(replace(turn.turn, id=name))
+    return replace(turn, identity=name)
 
 
 def told_by_all(turns, start, end):
     own = [turn for turn in turns if turn.end >= start and turn.first < end]
-    devices = {device_of(turn.turn) for turn in own}
-    sums = {name: device_sums([t for t in own if device_of(t.turn) == name], start, end) for name in devices}
+    devices = {turn.device for turn in own}
+    sums = {name: device_sums([t for t in own if t.device == name], start, end) for name in devices}
     return sums, seen_of(own)
 
 
@@ -83,11 +81,11 @@ _round = st.fixed_dictionaries(
 def test_parts_tell_what_all_turns_do_whatever_was_kept_before(rounds):
     stored = Stored()
     for number, each in enumerate(rounds):
-        stored.add(*(renamed(turn, f"{number}:{turn.turn.id}") for turn in each["more"]))
+        stored.add(*(renamed(turn, f"{number}:{turn.identity}") for turn in each["more"]))
         for gone in list(stored.turns)[: each["gone"]]:
             del stored.turns[gone]
         start, end = each["start"] * MINUTE, (each["start"] + each["length"]) * MINUTE
-        fresh = [renamed(turn, f"fresh:{turn.turn.id}") for turn in each["fresh"] if turn.end > start]
+        fresh = [renamed(turn, f"fresh:{turn.identity}") for turn in each["fresh"] if turn.end > start]
         sums, seen = stored.told(start, end, fresh)
         expected_sums, expected_seen = told_by_all([*stored.turns.values(), *fresh], start, end)
         assert (something(sums), seen) == (something(expected_sums), expected_seen)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from telemetry_app.device_share import days_of, device_rows
 from telemetry_app.device_sums import device_sums
+from telemetry_app.device_turns import device_turn
 from telemetry_app.spans import microseconds
-from telemetry_app.turn_spans import spans_of
 from tests.support.records import START, turn
 from workers_client.wire import TurnOp
 
@@ -26,7 +26,7 @@ def ran(first, last, name="forward_backward", run_id="run-a"):
 
 
 def rows_of(turns, start=START, end=START + 100.0):
-    return device_rows(device_sums(map(spans_of, turns), microseconds(start), microseconds(end)), start, end)
+    return device_rows(device_sums(map(device_turn, turns), microseconds(start), microseconds(end)), start, end)
 
 
 def told(turns, until=100.0):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry_app.device_sums import DeviceSums, device_sums
+from telemetry_app.spans import microseconds
 from tests.support.device_turns import MINUTE, a_turn, some_turns
 from workers_client.wire import TurnOp
 
@@ -22,9 +23,9 @@ def by_instant(turns, start, end):
             return span[0] <= begin and finish <= span[1]
 
         taken = finish - begin
-        holding = sorted((turn for turn in turns if goes_on((turn.start, turn.end))), key=lambda turn: turn.order)
-        waiting = [turn for turn in turns if turn.wait and goes_on(turn.wait)]
-        ops = [(name, run) for turn in holding for span, name, run in turn.ops if goes_on(span)]
+        holding = [turn for turn in turns if goes_on((turn.start, turn.end))]
+        waiting = [turn for turn in turns if turn.asked_at is not None and goes_on((turn.asked_at, turn.start))]
+        ops = [(op.name, op.run_id) for turn in holding for op in turn.ops if goes_on(span_of(op))]
         running = {run for name, run in ops if name != "sleep"}
         for run in running:
             sums.computing[run] = sums.computing.get(run, 0) + taken // len(running)
@@ -34,8 +35,10 @@ def by_instant(turns, start, end):
             sums.idle_while_waited += taken
         sums.overlap += taken * (len(holding) > 1)
         if holding:
-            first = next((run for span, _, run in holding[0].ops if goes_on(span)), None)
-            holder = first or (min(holding[0].runs) if len(holding[0].runs) == 1 else None)
+            oldest = min(holding, key=lambda turn: (turn.start, turn.end, turn.workload, turn.identity))
+            own = sorted((*span_of(op), op.name, op.run_id or "") for op in oldest.ops if goes_on(span_of(op)))
+            only = oldest.runs[0] if len(oldest.runs) == 1 else None
+            holder = (own[0][3] if own else "") or only
             sums.held[holder] = sums.held.get(holder, 0) + taken
             if others := [turn for turn in waiting if holder not in turn.runs]:
                 sums.neighbours_waited[holder] = sums.neighbours_waited.get(holder, 0) + taken * len(others)
@@ -43,7 +46,11 @@ def by_instant(turns, start, end):
 
 
 def spans(turn):
-    return [(turn.start, turn.end), turn.wait or (turn.start, turn.start), *(span for span, _, _ in turn.ops)]
+    return [(turn.first, turn.start), (turn.start, turn.end), *map(span_of, turn.ops)]
+
+
+def span_of(op):
+    return microseconds(op.start), microseconds(op.end)
 
 
 @given(turns=some_turns(), first=st.integers(0, 200), minutes=st.integers(1, 200))

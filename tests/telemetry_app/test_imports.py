@@ -41,6 +41,7 @@ PURE = tuple(
         "device_time",
         "device_share",
         "device_sums",
+        "device_turns",
         "device_parts",
         "kept_parts",
         "gpu_share",
