@@ -50,6 +50,8 @@ class RuleForm(forms.ModelForm):
         if "owner" in self.fields:  # not on the page of those who may only look
             people = get_user_model()._default_manager.filter(is_active=True, is_staff=True).order_by("username")
             self.fields["owner"].queryset = people  # type: ignore[attr-defined]
+        if self.is_tried and "channels" in self.fields:  # where it would be told does not matter then
+            self.fields["channels"].required = False
 
     def is_valid(self) -> bool:
         """Return whether it can be saved; who only tries it saves nothing."""

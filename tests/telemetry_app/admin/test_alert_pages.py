@@ -115,6 +115,16 @@ def test_a_dry_run_lists_twenty_and_counts_all(admin_client: Client, channel: Al
     assert shown.count("why run-") == 20
 
 
+def test_a_rule_is_tried_before_there_is_a_channel_and_not_saved_without(admin_client: Client) -> None:
+    incident()
+    form = {"name": "Nights", "is_enabled": "on", "codes": ["failing"], "after_seconds": "0"}
+    shown = words(admin_client.post(f"{BASE}/alertrule/add/", {**form, "_try": "1"}).content.decode())
+    assert "would have sent 1" in shown
+    assert "correct the error" not in shown
+    assert "correct the error" in words(admin_client.post(f"{BASE}/alertrule/add/", form).content.decode())
+    assert not AlertRule.objects.exists()
+
+
 def test_a_dry_run_of_a_rule_that_can_not_be_is_no_dry_run(admin_client: Client, channel: AlertChannel) -> None:
     answer = admin_client.post(f"{BASE}/alertrule/add/", form_of(channel, after_seconds="-1", _try="1"))
     assert "would have sent" not in words(answer.content.decode())
