@@ -35,8 +35,9 @@ const reading = { overview: new Latest(), steps: new Latest(), metrics: new Late
 async function load() {
   const isKnown = range.isWhole || range.overview.length > 0;
   if (!isKnown) await loadOverview();
-  await loadSteps();
-  toolbar.tell();
+  const isRead = await loadSteps();
+  if (isRead || range.known.length) toolbar.tell();
+  else toolbar.text.textContent = "Which steps there are can't be read";
   tellLinks();
   await loadMetrics(); // one after the other: a page left open must not crowd out others
   await loadSamples();
@@ -52,10 +53,11 @@ async function loadSteps() {
   const [from, to] = range.shownSteps() ?? [];
   const path = withQuery(`${base}step-times`, { from, to, points: pointsOf(stepTime.plot, 4), split: split.word });
   const answer = await attempt(stepTime.plot, () => reading.steps.run((signal) => read(path, signal)));
-  if (!answer) return;
+  if (!answer) return false;
   if (from === undefined) learnWhole(answer);
   else range.learn(answer.results, false);
   stepTime.show(answer, [from ?? answer.from, to ?? answer.to]);
+  return true;
 }
 
 function learnWhole(answer) {
