@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from telemetry_app.incidents import take_verdicts
-from telemetry_app.models import Incident, Run
+from telemetry_app.models import Incident, Run, VerdictPass
 from telemetry_app.snapshots import take_snapshot
 from tests.support.records import RUN, RecordWriter, op
 
@@ -95,6 +95,15 @@ def test_the_list_says_when_somebody_looked(admin_client: Client, writer: Record
     take_snapshot()
     assert "As of the newest look" in text_of(admin_client, path)
     assert "ValueError" in text_of(admin_client, f"{path}{Incident.objects.get().pk}/change/")
+
+
+def test_the_list_says_that_nobody_looked_for_long(admin_client: Client, writer: RecordWriter) -> None:
+    path = "/admin/telemetry_app/incident/"
+    failing(writer)
+    take_verdicts()
+    assert "Is the Celery worker up?" not in text_of(admin_client, path)
+    VerdictPass.objects.update(ended_at=timezone.now() - timedelta(minutes=3))
+    assert "later than it should be. Is the Celery worker up?" in text_of(admin_client, path)
 
 
 def test_figures_lead_to_the_list(admin_client: Client, writer: RecordWriter) -> None:
