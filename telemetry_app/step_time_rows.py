@@ -22,7 +22,7 @@ from telemetry_app.turn_spans import Use
 from workers_client import wire
 
 SETTLED = timedelta(seconds=30)
-TOGETHER = timedelta(seconds=30)  # steps of so long are split at once, which costs as much as one
+TOGETHER = timedelta(seconds=20)  # steps of so long are split at once, which costs as much as one
 AGAIN = timedelta(seconds=150)  # a step that was kept so lately is split once more
 STEPS_AT_ONCE = 500
 

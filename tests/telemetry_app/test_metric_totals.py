@@ -84,7 +84,7 @@ def put_step(writer, step, at):
 def test_a_step_is_counted_once_with_its_parts_though_it_is_split_again(writer):
     for step in range(3):
         put_step(writer, step, START + 10 * step)
-    snapshot(after_seconds=40)
+    snapshot(after_seconds=25)
     assert scraped().value("openrl_step_seconds_count") == 0  # their workers may have more to tell
     snapshot(after_seconds=90)
     put_step(writer, 3, START + 60)
