@@ -36,15 +36,6 @@ def parser_of(run_id: str, elements: Any, *, is_whole: bool) -> Callable[[bytes]
     return partial(kept, run_id) if is_small else partial(_small_kept, kept, run_id)
 
 
-def operation_of(run_id: str, raw: bytes) -> wire.OpRecord:
-    """Return the op record of one element.
-
-    Raises:
-        MalformedRecordError: see `wire.parse_operation`.
-    """
-    return _small_kept(_kept_operation, run_id, raw)
-
-
 def _small_kept(kept: Callable[[str, bytes], wire.OpRecord], run_id: str, raw: bytes) -> wire.OpRecord:
     return (kept if len(raw) <= LARGEST_BYTES else _parsed_operation)(run_id, raw)
 

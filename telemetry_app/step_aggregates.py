@@ -75,11 +75,6 @@ def store_changes(changes: StepChanges) -> None:
         _update(changes.run_id, {key: merged(old, group) for key, (old, group) in changes.both.items()})
 
 
-def store_steps(run_id: str, numbered: Sequence[tuple[int, wire.OpRecord]]) -> None:
-    """Count newly stored op records, each with its step, in the rows of their steps, as `store_changes` demands."""
-    store_changes(step_changes(run_id, numbered, stored_groups(run_id, (step for step, _ in numbered))))
-
-
 def group_of(row: StepAggregate) -> OperationGroup:
     """Return the group that a row was made of."""
     finished_at = row.finished_at.timestamp()

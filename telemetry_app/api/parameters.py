@@ -12,7 +12,6 @@ from telemetry_app.exceptions import InvalidQueryError
 
 PAGE_SIZE = 50
 MOST_PAGE_SIZE = 500
-PAGING = ("cursor", "page_size")
 TEXT_LIMIT = 1_000  # characters
 CURSOR_LIMIT = 10_000  # a position holds a run's and a record's id, of up to 1,456 characters together
 LARGEST_NUMBER = 2**53  # what every JSON reader can hold

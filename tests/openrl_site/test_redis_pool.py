@@ -11,16 +11,17 @@ from django_redis import get_redis_connection
 
 
 @pytest.fixture
-def few(settings):
-    """Two connections for all, for which one waits at most half a second."""
+def few(settings, request):
+    """Two connections for all, for which one waits as many seconds at most as the test says."""
     telemetry = settings.CACHES["telemetry"]
-    pool = {**telemetry["OPTIONS"]["CONNECTION_POOL_KWARGS"], "max_connections": 2, "timeout": 0.5}
+    pool = {**telemetry["OPTIONS"]["CONNECTION_POOL_KWARGS"], "max_connections": 2, "timeout": request.param}
     options = {**telemetry["OPTIONS"], "CONNECTION_POOL_KWARGS": pool}
-    location = telemetry["LOCATION"] + "&client_name=few"  # pools are kept by their URL
+    location = telemetry["LOCATION"] + f"&client_name=few{request.param}"  # pools are kept by their URL
     settings.CACHES = {**settings.CACHES, "telemetry": {**telemetry, "LOCATION": location, "OPTIONS": options}}
     return get_redis_connection("telemetry")
 
 
+@pytest.mark.parametrize("few", [30], indirect=True)
 def test_more_callers_than_connections_are_all_answered(few):
     together = threading.Barrier(20)
 
@@ -32,6 +33,7 @@ def test_more_callers_than_connections_are_all_answered(few):
         assert all(pool.map(call, range(20)))
 
 
+@pytest.mark.parametrize("few", [0.5], indirect=True)
 def test_whoever_finds_none_in_time_is_told(few):
     held = [few.connection_pool.get_connection() for _ in range(2)]
     with pytest.raises(redis.ConnectionError):

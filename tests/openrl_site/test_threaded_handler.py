@@ -115,6 +115,16 @@ def test_a_request_is_answered_in_a_thread_of_the_pool(site):
     assert (status, body[:8]) == (200, b"request_")
 
 
+def test_the_site_s_own_application_answers_so():
+    names = []
+    signals.request_finished.connect(receiver := lambda **_: names.append(threading.current_thread().name), weak=False)
+    try:
+        assert async_to_sync(asked)(asgi.application, "/healthz")[0] == 200
+    finally:
+        signals.request_finished.disconnect(receiver)
+    assert [name.partition("_")[0] for name in names] == ["request"]
+
+
 def test_one_that_waits_keeps_no_other_from_an_answer(settings):
     settings.ROOT_URLCONF = __name__
     seen["barrier"] = threading.Barrier(THREADS)

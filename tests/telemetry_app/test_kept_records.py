@@ -10,24 +10,28 @@ from workers_client import wire
 from workers_client.exceptions import MalformedRecordError
 
 
+def operation_of(run_id, raw):
+    return kept_records.parser_of(run_id, [raw], is_whole=True)(raw)
+
+
 def test_a_kept_record_is_the_one_that_parsing_gives():
     raw = wire.encode(op(at=1.0, metrics={"loss:mean": 1.5}))
-    first = kept_records.operation_of(RUN, raw)
+    first = operation_of(RUN, raw)
     assert first == wire.parse_operation(raw, run_id=RUN)
-    assert kept_records.operation_of(RUN, bytes(bytearray(raw))) is first
+    assert operation_of(RUN, bytes(bytearray(raw))) is first
 
 
 def test_a_record_is_kept_for_its_run_alone():
     raw = wire.encode(op(at=1.0))
-    kept_records.operation_of(RUN, raw)
+    operation_of(RUN, raw)
     with pytest.raises(MalformedRecordError):
-        kept_records.operation_of("run-b", raw)
+        operation_of("run-b", raw)
 
 
 def test_of_large_records_nothing_is_kept():
     raw = wire.encode(op(at=1.0, metrics={f"metric-{number}:{'x' * 60}": 1.0 for number in range(80)}))
     assert len(raw) > kept_records.LARGEST_BYTES
-    assert kept_records.operation_of(RUN, raw) is not kept_records.operation_of(RUN, raw)
+    assert operation_of(RUN, raw) is not operation_of(RUN, raw)
 
 
 def test_lists_of_many_runs_drive_out_nothing(redis_client, writer):

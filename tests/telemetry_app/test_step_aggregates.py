@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from telemetry_app.grouping import group_steps, steps_of
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Operation, Run, StepAggregate
-from telemetry_app.step_aggregates import BATCHES_REMEMBERED, groups_of, store_steps
+from telemetry_app.step_aggregates import BATCHES_REMEMBERED, groups_of
 from tests.support.records import RUN, START, op, step_of_ops
+from tests.support.snapshots import store_steps
 from workers_client.wire import FORWARD, FORWARD_BACKWARD, OPTIM_STEP
 
 pytestmark = pytest.mark.django_db

@@ -16,9 +16,8 @@ from telemetry_app.instants import from_unix, rfc3339
 from telemetry_app.models import Operation, Run, StepAggregate
 from telemetry_app.readers import LiveRun
 from telemetry_app.snapshots import take_snapshot
-from telemetry_app.step_aggregates import store_steps
 from tests.support.records import RUN, START, op, step_of_ops
-from tests.support.snapshots import all_at_once
+from tests.support.snapshots import all_at_once, store_steps
 from tests.telemetry_app.api.conftest import run_path
 from tests.telemetry_app.api.test_steps import eventful_run, put
 from tests.telemetry_app.test_step_aggregates import RECORDS, plain, row_of
