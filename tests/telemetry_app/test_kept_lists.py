@@ -75,6 +75,12 @@ def test_of_a_kept_list_the_end_alone_is_read():
     assert kept_lists.wanted("another", LIMIT) == LIMIT
 
 
+def test_an_end_that_does_not_go_on_element_by_element_is_not_believed():
+    read(numbered(0, 190))
+    changed = [*numbered(0, 150), *numbered(151, 190)]
+    assert read(changed) == changed
+
+
 def test_the_same_elements_are_the_same_list():
     assert read(numbered(0, 190)) is read(numbered(0, 190))
 
