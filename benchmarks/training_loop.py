@@ -1,6 +1,7 @@
 """What recording costs a training loop: matrix products for 2 or 0.2 ms, then one op recorded; Redis well and hung.
 
-A loop's caches are cold when it records: other code ran since. So a call costs several times what it costs in a row, an
+As a trainer does, the loop makes the command before it computes and the result after, and records what it just made. A
+loop's caches are cold when it records: other code ran since. So a call costs several times what it costs in a row, an
 empty one too, and how much is the machine's doing: the empty call and the limit stand beside. Each contender runs
 without recording, with it twice, and without again, so that a machine that gets slower meanwhile favours nobody.
 """
@@ -16,7 +17,7 @@ import numpy as np
 
 from benchmarks.contenders import AwaitedWrite, Contender, Nothing, Ours, TupleAppend
 from benchmarks.redis_server import RedisServer
-from benchmarks.workload import COMMANDS, COUNT, RESULTS
+from benchmarks.workload import make_command, make_result
 
 SEGMENT_SECONDS = 1.2
 FLUSH_SECONDS = 1.0  # a fifth of what is usual, so that each segment has a flush
@@ -72,7 +73,7 @@ def _measure(
 ) -> tuple[str, Loss]:
     """Run one round of one contender, alone."""
     contender = make(server.url)
-    contender.record(COMMANDS[0], RESULTS[0])
+    contender.record(make_command(0), make_result(0))
     contender.drain()
     if is_hung:
         server.freeze()
@@ -94,7 +95,9 @@ def _without(compute: Callable[[], None]) -> Segment:
     count = 0
     started = time.perf_counter()
     while time.perf_counter() - started < SEGMENT_SECONDS:
+        make_command(count)
         compute()
+        make_result(count)
         count += 1
     return Segment((time.perf_counter() - started) / count, 0.0)
 
@@ -103,8 +106,9 @@ def _recording(contender: Contender, compute: Callable[[], None]) -> Segment:
     count, in_calls, now = 0, 0.0, time.perf_counter
     started = now()
     while now() - started < SEGMENT_SECONDS:
+        command = make_command(count)
         compute()
-        command, result = COMMANDS[count % COUNT], RESULTS[count % COUNT]
+        result = make_result(count)
         called = now()
         contender.record(command, result)
         in_calls += now() - called

@@ -9,17 +9,26 @@ METRICS = {
     "entropy:mean": 2.5, "clip_fraction:mean": 0.1, "advantage:mean": -0.25,
 }  # fmt: skip
 COUNT = 1024
-COMMANDS: list[dict[str, Any]] = [
-    {
+
+
+def make_command(number: int) -> dict[str, Any]:
+    """Return a command as a trainer takes it from the queue."""
+    return {
         "request_id": f"5f0c7c1e-2f5a-4d5e-9a51-{number:012d}",
         "op": "forward_backward",
         "model_id": f"7d3c2a51-0e7d-4a52-9e5f-{number % 3:012d}",
         "payload": {"data": []},
         "trace_context": {"openrl-enqueued-at": "1796000000.125"},
     }
-    for number in range(COUNT)
-]
-RESULTS: list[dict[str, Any]] = [
-    {"type": "forward_backward_completed", "metrics": {name: value * (1 + number) for name, value in METRICS.items()}}
-    for number in range(COUNT)
-]
+
+
+def make_result(number: int) -> dict[str, Any]:
+    """Return the result of an op, its metrics new numbers."""
+    return {
+        "type": "forward_backward_completed",
+        "metrics": {name: value * (1 + number) for name, value in METRICS.items()},
+    }
+
+
+COMMANDS = [make_command(number) for number in range(COUNT)]
+RESULTS = [make_result(number) for number in range(COUNT)]

@@ -61,10 +61,11 @@ class Core:
         self.events: deque[tuple[Any, ...]] = deque()
         self.events_limit = -1  # more events than this, and a hook calls `relieve`; negative while no thread runs
         self.current: Operation | None = None  # the op that runs alone
-        self.others: dict[Operation, None] = {}  # ops that run beside it
         self.last_request_id: Any = object()  # of the op that ended last; at first, of none
-        self.spans: dict[int, Span] = {}
         self.turns: dict[int, GpuTurn] = {}
+        self.cost_due = 0.0  # on `perf_counter`: when the cost of a hook is measured again
+        self.others: dict[Operation, None] = {}  # ops that run beside it
+        self.spans: dict[int, Span] = {}
         self.hook_errors = 0
         self.hook_costs: deque[float] = deque(maxlen=HOOK_COSTS_KEPT)
 

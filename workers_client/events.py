@@ -12,10 +12,10 @@ Event = tuple[Any, ...]
 
 ENQUEUED = "enqueued"  # ids, at
 POPPED = "popped"  # list of ids, at
-OPERATION = "operation"  # role, request id, op name, run, trace context, end on `perf_counter`, elapsed_seconds, error,
-# metrics, replaced, work
+OPERATION = "operation"  # the op itself, request id, op name, run, trace context, start and end on `perf_counter`,
+# error, metrics, replaced, work. The op has its role, and is freed by who folds, not in the hook.
 ANSWERED = "answered"  # role, ids, at, error, whether its op runs right now
-ANSWERED_LAST = "answered_last"  # request id of an op recorded a moment ago, at
+ANSWERED_LAST = "answered_last"  # request id of an op recorded a moment ago, when on `perf_counter`
 DELIVERED = "delivered"  # request id, at, run where the caller knows it
 SAMPLE_ACCEPTED = "sample_accepted"  # ids, accepted_at, at
 SAMPLE_ANSWERED = "sample_answered"  # ids, accepted_at, at, error, tokens, source

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workers_client import buffer, events, wire
 from workers_client.buffer import Pending, RecordBuffer
@@ -17,6 +17,9 @@ from workers_client.records import encode_fields, encode_operation, operation_si
 from workers_client.requests import UNANSWERED, UNDELIVERED, UNSAMPLED, OpenRequests, RecentMarks
 from workers_client.run_totals import Command, RunTotals
 from workers_client.wire_values import TEXT_LIMIT, count, text
+
+if TYPE_CHECKING:
+    from workers_client.operation import Operation
 
 RUNS_LIMIT = 10_000  # runs known at once; of too many, one that waited longest and has nothing unsent is forgotten
 FIELDS_SIZE = 1_500  # bytes a small record takes in memory, about
@@ -104,11 +107,11 @@ class Fold:
         if not self._marks.has(ids.request_id, _RAN):  # answered before its op ran, and recorded here alone
             self._finish(role, ids, totals, (None, at, None), error, None, None, None)
 
-    def _answer_last(self, request_id: str, at: float) -> None:
+    def _answer_last(self, request_id: str, answered: float) -> None:
         if request_id == wire.SHUTDOWN_REQUEST_ID:
             return
         totals = self._run(self._last_ran[request_id].run_id)  # a flush since has taken what had changed
-        self._count_answer(request_id, totals, at)
+        self._count_answer(request_id, totals, answered + self.clock_offset_seconds)
 
     def _count_answer(self, request_id: str, totals: RunTotals, at: float) -> bool:
         self.open_requests.end(request_id, UNANSWERED)
@@ -126,14 +129,13 @@ class Fold:
 
     # --- Records ----------------------------------------------------------------------------------------------
     def _operation(
-        self, role: str, request_id: Any, operation: Any, run: Any, trace_context: Any, ended: float,
-        elapsed_seconds: float, error: ErrorWords | None, metrics: Any, replaced: dict[str, str] | None,
+        self, op: Operation, request_id: Any, operation: Any, run: Any, trace_context: Any, started: float,
+        ended: float, error: ErrorWords | None, metrics: Any, replaced: dict[str, str] | None,
         work: tuple[Any, Any, Any] | None,
     ) -> None:  # fmt: skip
         """Fold one op that ran. `error` is None of success; `work` is tokens, datums and batch.
 
-        It started `elapsed_seconds` before it ended, both on the monotonic clock: a wall clock that is set meanwhile
-        gives no negative time.
+        Both its times are of the monotonic clock: a wall clock that is set meanwhile gives no negative time.
         """
         if request_id == wire.SHUTDOWN_REQUEST_ID:
             return
@@ -149,7 +151,8 @@ class Fold:
         self._last_ran[request_id] = totals
         at = ended + self.clock_offset_seconds
         ids = (request_id, operation, run, trace_context)
-        self._finish(role, ids, totals, (at - elapsed_seconds, at, elapsed_seconds), error, metrics, replaced, work)
+        elapsed_seconds = ended - started
+        self._finish(op._role, ids, totals, (at - elapsed_seconds, at, elapsed_seconds), error, metrics, replaced, work)
 
     bad_values_count = 0  # values found unusable here and left out: hook errors that the hooks could not see
 

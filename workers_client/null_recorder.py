@@ -12,7 +12,7 @@ from workers_client.metrics import sanitize
 class NullOperation:
     """Stands in for an op or a span."""
 
-    def finish(self, result: Any, *, tokens: Any = None, datums: Any = None, batch: Any = None) -> None:
+    def finish(self, result: Any, tokens: Any = None, datums: Any = None, batch: Any = None) -> None:
         """Do nothing."""
 
     def __enter__(self) -> NullOperation:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _CANCELLED = ErrorWords(wire.Status.CANCELLED.value, "CancelledError")
 _CANCELLATIONS = {"CancelledError", "Cancelled"}  # of asyncio, concurrent.futures and trio, none of them imported here
-_COST_MASK = 0x7E  # the cost of a hook is measured where the number of waiting events has none of these bits set
+COST_EVERY_SECONDS = 0.1  # the cost of a hook is measured so often at most
 # The op of this context, set where another op runs at the same time.
 _op_of_context: ContextVar[Operation | None] = ContextVar("workers_client_operation", default=None)
 # Without a global interpreter lock, two threads could both find that nothing else runs.
@@ -42,7 +42,7 @@ HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 class Operation:
     """One op while it runs. Use with `with` or `async with`; call `finish` with the worker's result.
 
-    `Recorder.operation` makes it and sets all but `_clock`, which is cheaper than an `__init__`.
+    `Recorder.operation` makes it and sets all but `_clock` and `_token`, which is cheaper than an `__init__`.
     """
 
     __slots__ = ("_clock", "_command", "_core", "_replaced", "_result", "_role", "_token", "_work")
@@ -52,7 +52,7 @@ class Operation:
     _replaced: dict[str, str] | None
     _result: Any
     _role: str
-    _token: Token[Operation | None] | None
+    _token: Token[Operation | None]  # where other ops ran when it was entered
     _work: tuple[Any, Any, Any] | None
 
     @property
@@ -60,7 +60,8 @@ class Operation:
         """When a running op started, in unix seconds: told by the monotonic clock, which saves one reading an op."""
         return time() - (perf_counter() - self._clock)
 
-    def finish(self, result: Any, *, tokens: Any = None, datums: Any = None, batch: Any = None) -> None:
+    # Without a `*`: a default of a keyword-only parameter is looked up by its name at each call.
+    def finish(self, result: Any, tokens: Any = None, datums: Any = None, batch: Any = None) -> None:
         """Take the worker's result: its `metrics`, and whether it is a `RequestFailedResponse`.
 
         `tokens` and `datums` say how much work it was; `batch` is the same for ops that ran as one computation. What
@@ -75,8 +76,8 @@ class Operation:
         if core.current is None and HAS_GIL:
             core.current = self
         else:
-            core.others[self] = None
             self._token = _op_of_context.set(self)
+            core.others[self] = None
         self._clock = perf_counter()
         return self
 
@@ -119,21 +120,20 @@ class Operation:
             if failure is not None:
                 failure = failure_words(failure)
             core.last_request_id = request_id
-            elapsed = ended - self._clock
             waiting = core.events
             waiting.append(
                 (
-                    _OPERATION, self._role, request_id, name, run, trace_context, ended, elapsed, failure, metrics,
+                    _OPERATION, self, request_id, name, run, trace_context, self._clock, ended, failure, metrics,
                     self._replaced, self._work,
                 )
             )  # fmt: skip
-            count = len(waiting)
-            if count > core.events_limit:
+            if len(waiting) > core.events_limit:
                 core.relieve()
             if core.turns:
                 at = time() - (perf_counter() - ended)
-                core.note_in_turn(CommandIds(request_id, name, run), at - elapsed, at, failure)
-            if not count & _COST_MASK:
+                core.note_in_turn(CommandIds(request_id, name, run), at - (ended - self._clock), at, failure)
+            if ended > core.cost_due:
+                core.cost_due = ended + COST_EVERY_SECONDS
                 core.hook_costs.append(perf_counter() - ended)
         except Exception:  # noqa: BLE001 - a hook never raises into its host
             core.count_error()
@@ -160,7 +160,7 @@ class Operation:
     def _leave(self) -> bool:
         """Leave where other ops run at the same time; False where the parent of a fork entered: it is its to record."""
         others = self._core.others
-        if self._token is None or self not in others:
+        if self not in others:
             return False  # a fork empties both places where an op of this process stands
         try:
             _op_of_context.reset(self._token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import time
+from time import perf_counter, time
 from typing import Any
 
 from workers_client import events, wire
@@ -82,7 +82,7 @@ class Recorder:
         operation._core = self._core
         operation._role = self.role
         operation._command = command
-        operation._result = operation._work = operation._replaced = operation._token = None
+        operation._result = operation._work = operation._replaced = None
         return operation
 
     def answered(self, command: Any, result: Any = None) -> None:
@@ -92,7 +92,7 @@ class Recorder:
             request_id = command["request_id"]
             if request_id is core.last_request_id and (result is None or result["type"] != FAILURE_TYPE):
                 # Its op was recorded a moment ago: the fold knows the rest, and the op saw to the bound.
-                core.events.append((_ANSWERED_LAST, request_id, time()))
+                core.events.append((_ANSWERED_LAST, request_id, perf_counter()))
                 return
         except Exception:  # noqa: BLE001 - not the common case
             pass
