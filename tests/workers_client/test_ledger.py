@@ -117,13 +117,33 @@ def test_an_op_that_is_timed_on_the_monotonic_clock_is_told_in_unix_seconds() ->
     with made.operation(command(1)):
         inside = time.time()
     after = time.time()
+    time.sleep(0.01)
+    made.answered(command(1))
+    answered = time.time()
     with made._core.fold_lock:
         made._core.fold_events()
         [op] = [json.loads(record.encode(record.data)) for record in made._core.fold.records._queues["operation"]]
     slack = 0.001  # two clocks, read one after the other
     assert before - slack <= op["started_at"] <= inside + slack
     assert inside - slack <= op["at"] <= after + slack
+    [totals] = made._core.fold.runs.values()
+    assert after + 0.01 - slack <= totals.last_activity_at <= answered + slack
     end_recorder(made)
+
+
+def test_what_a_host_does_with_an_op_that_ended_changes_nothing_of_its_record(recorder: Recorder) -> None:
+    with recorder.operation(command(1)) as op:
+        op.finish({"type": "done", "metrics": {"loss:mean": 1.5}}, tokens=7)
+    op.finish({"type": "done", "metrics": {"loss:mean": 2.5}}, tokens=8)
+    with op:
+        op.finish({"type": "RequestFailedResponse", "error_type": "Late"}, tokens=9)
+    core = recorder._core
+    with core.fold_lock:
+        core.fold_events()
+        [record] = [json.loads(record.encode(record.data)) for record in core.fold.records._queues["operation"]]
+    assert (record["status"], record["metrics"], record["tokens"]) == ("succeeded", {"loss:mean": 1.5}, 7)
+    stats = recorder.stats()
+    assert (stats["produced"]["failure"], stats["hook_errors"]) == (0, 1)  # the op that ran a second time
 
 
 def test_a_shutdown_command_that_is_run_and_answered_counts_as_nothing() -> None:
