@@ -113,12 +113,13 @@ def test_a_run_that_was_forgotten_while_its_record_waits_loses_no_count(
 
 def test_an_op_that_is_timed_on_the_monotonic_clock_is_told_in_unix_seconds() -> None:
     made = make_recorder(NOBODY, interval_seconds=3_600)
+    wanted = command(1)
     before = time.time()
-    with made.operation(command(1)):
+    with made.operation(wanted):
         inside = time.time()
     after = time.time()
     time.sleep(0.01)
-    made.answered(command(1))
+    made.answered(wanted)
     answered = time.time()
     with made._core.fold_lock:
         made._core.fold_events()
