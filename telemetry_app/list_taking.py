@@ -39,7 +39,13 @@ class Taken(Generic[R]):
         return len(self.records) / max(1.0, self.records[-1].at - self.records[0].at)
 
 
-def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
+def take_list(
+    key: str,
+    parse: Callable[[bytes], R],
+    now: datetime,
+    *,
+    parse_all: Callable[[list[bytes]], list[R]] | None = None,
+) -> Taken[R]:
     """Read what is behind the list's cursor and move the cursor; malformed elements count once.
 
     Raises:
@@ -47,7 +53,7 @@ def take_list(key: str, parse: Callable[[bytes], R], now: datetime) -> Taken[R]:
     """
     # Unsaved until something is taken; whoever else takes the list waits for the lock of its run or workload.
     cursor = ListCursor.objects.filter(list_key=key).first() or ListCursor(list_key=key)
-    new = readers.read_list_after(key, cursor.newest_record_id, parse)
+    new = readers.read_list_after(key, cursor.newest_record_id, parse, parse_all=parse_all)
     if not new.records and new.malformed_count == cursor.malformed_behind:
         return Taken()
     received_at = now.timestamp()

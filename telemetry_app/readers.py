@@ -193,8 +193,17 @@ def read_time() -> float:
     return float(seconds) + float(microseconds) / 1e6
 
 
-def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R], *, chunk: int = 500) -> Checked[R]:
+def read_list_after(
+    key: str,
+    newest_record_id: str,
+    parse: Callable[[bytes], R],
+    *,
+    parse_all: Callable[[list[bytes]], list[R]] | None = None,
+    chunk: int = 500,
+) -> Checked[R]:
     """Return the elements of a list behind the record with this identity, oldest first.
+
+    `parse_all` does what `parse` does, for a list of elements that are all usable.
 
     Reads from the tail in chunks, so that a list of which little is new costs little. All elements are new where the
     record is not in the list: it was trimmed, or Redis came back empty. A record that was delivered a second time
@@ -202,7 +211,7 @@ def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R]
     between two reads shift the window towards what was read already, so nothing is skipped.
     """
     if not newest_record_id:
-        return _read_whole_list(key, parse)
+        return _read_whole_list(key, parse, parse_all)
     result: Checked[R] = Checked()
     newest_first: dict[str, tuple[bytes, R]] = {}
     name = f'"{newest_record_id}"'.encode()
@@ -233,13 +242,16 @@ def read_list_after(key: str, newest_record_id: str, parse: Callable[[bytes], R]
     return _oldest_first(newest_first, result)
 
 
-def _read_whole_list(key: str, parse: Callable[[bytes], R]) -> Checked[R]:
+def _read_whole_list(
+    key: str, parse: Callable[[bytes], R], parse_all: Callable[[list[bytes]], list[R]] | None
+) -> Checked[R]:
     """Return all elements of a list of which nothing was taken; one told twice comes once, as it was told first."""
     [elements] = _pipeline([("LRANGE", key, -wire.LIST_LIMIT, -1)])
     if not isinstance(elements, list):
         return Checked(malformed_count=1, malformed_tail_count=1)  # a key of another Redis type
     try:
-        return Checked(first_told(list(map(parse, elements))), length=len(elements))
+        parsed = list(map(parse, elements)) if parse_all is None else parse_all(elements)
+        return Checked(first_told(parsed), length=len(elements))
     except MalformedRecordError:
         pass
     result: Checked[R] = Checked(length=len(elements))

@@ -42,13 +42,29 @@ class RunTaken:
     per_second: float = 0.0  # records a second of its fastest list
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the garbage collector: it would look through the thousands of records of one run again and again.
+
+    That was a fifth of the processor's time (`script/benchmark ingest`). None of them is part of a cycle.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_collector_paused()
 def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTaken | None:
     """Take what is new of a run in one transaction; None where another task is taking it.
 
     Raises:
         LiveDataUnavailableError: Redis can't be read; nothing of the run is taken.
     """
-    with _collector_paused(), transaction.atomic():
+    with transaction.atomic():
         if not locks.take_until_commit(locks.run_lock(live.run_id)):
             return None
         run = Run.objects.filter(run_id=live.run_id).first() or Run(
@@ -56,7 +72,10 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         )
         # Before the lists: what the ledger counts of records is then in them, or was.
         ledger = readers.read_ledger(run.run_id)
-        operations = take_list(wire.operations_key(run.run_id), partial(wire.parse_operation, run_id=run.run_id), now)
+        operations = take_list(
+            wire.operations_key(run.run_id), partial(wire.parse_operation, run_id=run.run_id), now,
+            parse_all=partial(wire.parse_operations, run_id=run.run_id),
+        )  # fmt: skip
         samples = take_list(wire.samples_key(run.run_id), partial(wire.parse_sample, run_id=run.run_id), now)
         # All before any row: who has written rows and then waits to make a partition blocks who makes one now.
         _ensure_partitions(rows.OPERATIONS, operations)
@@ -118,21 +137,6 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
         lag_seconds=taken.lag_seconds if taken.records else None,
         per_second=taken.per_second,
     )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the garbage collector: it would look through the thousands of records of one run again and again.
-
-    That was a fifth of the processor's time (`script/benchmark ingest`). None of them is part of a cycle.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 # --- Records --------------------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ non-finite metric) is left to `wire.parse_operation`, which checks field by fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
+from itertools import starmap
 from operator import attrgetter
 from typing import Annotated, Any, Literal, Optional
 
@@ -19,7 +20,9 @@ _NAMES = [field.name for field in fields(OpRecord)][:22]
 _KNOWN_NAMES_LIMIT = 4_096
 _known_names: set[str] = set()  # metric names that were found good
 _values_of = attrgetter(*_NAMES)
+_run_of, _metrics_of, _nonfinite_of = map(attrgetter, ("run_id", "metrics", "nonfinite"))
 _decode: Callable[[bytes | str], Any] | None = None
+_decode_lines: Callable[[bytes], list[Any]] | None = None
 
 
 def quick_operation(raw: bytes | str, run_id: str) -> OpRecord | None:
@@ -38,9 +41,33 @@ def quick_operation(raw: bytes | str, run_id: str) -> OpRecord | None:
     return OpRecord(*_values_of(common))
 
 
+def quick_operations(elements: Sequence[bytes], run_id: str) -> list[OpRecord] | None:
+    """Return the op records of many elements at once, or None where not all are common ones."""
+    if _decode is None:
+        _load()
+    lines = b"\n".join(elements)
+    if _decode_lines is None or lines.count(b"\n") != len(elements) - 1:
+        return None  # of an element with a line end, one line may be a record of its own
+    try:
+        commons = _decode_lines(lines)
+    except (ValueError, RecursionError):
+        return None
+    if len(commons) != len(elements) or any(map(_nonfinite_of, commons)) or {*map(_run_of, commons)} != {run_id}:
+        return None
+    instants = [at for common in commons for at in (common.at, common.started_at, common.enqueued_at) if at is not None]
+    if [int(at * 1e6 + 0.5) / 1e6 for at in instants] != instants:
+        return None
+    if not (_is_plain(lines) or all(map(_has_common_texts, commons))):
+        return None
+    names: set[str] = set().union(*map(_metrics_of, commons))
+    if not (_known_names.issuperset(names) or _are_names(names)):
+        return None
+    return list(starmap(OpRecord, map(_values_of, commons)))
+
+
 def _load() -> Callable[[bytes | str], Any]:
     """Make the decoder at the first record: importing msgspec takes longer than the rest of the package."""
-    global _decode
+    global _decode, _decode_lines
     try:
         import msgspec
     except ImportError:
@@ -71,7 +98,8 @@ def _load() -> Callable[[bytes | str], Any]:
         forbid_unknown_fields=True,
         gc=False,
     )
-    _decode = msgspec.json.Decoder(struct).decode
+    decoder = msgspec.json.Decoder(struct)
+    _decode, _decode_lines = decoder.decode, decoder.decode_lines
     return _decode
 
 
@@ -104,7 +132,7 @@ def _has_common_texts(common: Any) -> bool:
     return "\x00" not in texts and (texts.isascii() or texts.isprintable())
 
 
-def _are_names(names: dict[str, float]) -> bool:
+def _are_names(names: Collection[str]) -> bool:
     if not all(map(str.isprintable, names)):
         return False
     if len(_known_names) < _KNOWN_NAMES_LIMIT:

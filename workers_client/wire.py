@@ -16,6 +16,7 @@ from workers_client import wire_values as values
 
 if TYPE_CHECKING:
     from workers_client.wire_parse import parse_operation as parse_operation
+    from workers_client.wire_parse import parse_operations as parse_operations
     from workers_client.wire_parse import parse_sample as parse_sample
     from workers_client.wire_parse import parse_turn as parse_turn
     from workers_client.wire_records import OpRecord as OpRecord

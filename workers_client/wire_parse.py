@@ -6,13 +6,13 @@ gives these functions out as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workers_client import wire_values as values
 from workers_client.codec import decode_object
 from workers_client.exceptions import MalformedRecordError
-from workers_client.quick_parse import quick_operation
+from workers_client.quick_parse import quick_operation, quick_operations
 from workers_client.wire import SAMPLE, TURN_OPS_LIMIT, SampleSource, Status
 from workers_client.wire_records import OpRecord, SampleFailure, SampleGroup, SampleRecord, TurnOp, TurnRecord
 
@@ -61,6 +61,16 @@ def parse_operation(raw: bytes | str, *, run_id: str) -> OpRecord:
         node=values.text(get("node")),
         runtime_id=values.text(get("runtime_id")),
     )
+
+
+def parse_operations(elements: Sequence[bytes], *, run_id: str) -> list[OpRecord]:
+    """Check many elements of a run's operations list: what is common to all of them is checked once.
+
+    Raises:
+        MalformedRecordError: one of them is no usable record.
+    """
+    quick = quick_operations(elements, run_id)
+    return [parse_operation(raw, run_id=run_id) for raw in elements] if quick is None else quick
 
 
 def parse_sample(raw: bytes | str, *, run_id: str) -> SampleRecord:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers_client import quick_parse, wire
+from workers_client import quick_parse, wire, wire_parse
 from workers_client.codec import encode_object
 from workers_client.exceptions import MalformedRecordError
 
@@ -60,10 +60,39 @@ def test_what_is_no_common_record_is_left_to_the_careful_way(raw: bytes) -> None
     assert quick_parse.quick_operation(raw, RUN) is None
 
 
+@given(of_each=st.lists(changes, max_size=4))
+def test_many_at_once_are_what_each_is_alone(of_each: list[dict[str, Any]]) -> None:
+    elements = [encode_object(COMMON | of_one) for of_one in of_each]
+    together = quick_parse.quick_operations(elements, RUN)
+    if together is not None:
+        assert together == [carefully(element) for element in elements]
+
+
+def test_what_our_workers_write_is_read_at_once() -> None:
+    elements = [encode_object(COMMON | {"id": f"trainer-a:{number}", "step": number}) for number in range(3)]
+    assert quick_parse.quick_operations(elements, RUN) == [carefully(element) for element in elements]
+
+
+FIRST, SECOND = (encode_object(COMMON | {"id": f"trainer-a:{number}"}) for number in (1, 2))
+UNCOMMON = {
+    "one that is none": [FIRST, b"{"],
+    "one of another run": [FIRST, encode_object(COMMON | {"run_id": "run-b"})],
+    "one with an instant that is rounded": [FIRST, encode_object(COMMON | {"at": 1_796_000_000.123_456_7})],
+    "two in one element, and an element without any": [FIRST + b"\n" + SECOND, b""],
+    "one on two lines": [FIRST[:-1] + b"\n}"],
+    "one that begins in one element and ends in the next": [FIRST[:-1] + b",", b'"step":1}'],
+}
+
+
+@pytest.mark.parametrize("elements", UNCOMMON.values(), ids=UNCOMMON)
+def test_of_many_none_is_read_at_once_where_one_is_not_common(elements: list[bytes]) -> None:
+    assert quick_parse.quick_operations(elements, RUN) is None
+
+
 def carefully(raw: bytes) -> wire.OpRecord | None:
     """Read a record field by field."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "quick_operation", lambda raw, run_id: None)
+        patch.setattr(wire_parse, "quick_operation", lambda raw, run_id: None)
         try:
             return wire.parse_operation(raw, run_id=RUN)
         except MalformedRecordError:
