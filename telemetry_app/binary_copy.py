@@ -34,31 +34,42 @@ class _Numbers:
     values: Sequence[Iterable[int | float]]
 
 
-Packed = Iterable[bytes] | _Numbers
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """A column that has one value in all rows of a block, packed: joined with those that stand beside it."""
+
+    value: bytes
+
+
+Packed = Iterable[bytes] | _Numbers | _Same
 
 
 def blocks(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
     """Return rows as blocks of bytes, which `HEADER` comes before and `END` behind.
 
     `types` are the columns' types by their names in `PACKERS`. Instants are unix seconds, JSONB is any JSON value.
-    Columns of numbers and instants are packed fastest where they stand side by side.
+    Columns of numbers and instants are packed fastest where they stand side by side, and so are columns that have the
+    same value in many rows.
     """
     packers = [PACKERS[name]() for name in types]
-    fields = repeat(_count(len(packers)))
+    fields = _Same(_count(len(packers)))
     for start in range(0, len(rows), ROWS_PER_BLOCK):
-        columns = zip(*rows[start : start + ROWS_PER_BLOCK], strict=True)
-        packed = [pack(column) for pack, column in zip(packers, columns, strict=True)]
-        yield b"".join(chain.from_iterable(zip(fields, *_side_by_side(packed), strict=False)))
+        block = rows[start : start + ROWS_PER_BLOCK]
+        packed = [pack(column) for pack, column in zip(packers, zip(*block, strict=True), strict=True)]
+        yield b"".join(chain.from_iterable(zip(*_side_by_side([fields, *packed], len(block)), strict=True)))
 
 
-def _side_by_side(packed: Iterable[Packed]) -> Iterator[Iterable[bytes]]:
+def _side_by_side(packed: Iterable[Packed], rows_count: int) -> Iterator[Iterable[bytes]]:
     for kind, columns in groupby(packed, key=type):
-        if kind is not _Numbers:
+        if kind is _Same:
+            same: Iterable[_Same] = columns  # type: ignore[assignment]
+            yield repeat(b"".join([column.value for column in same]), rows_count)
+        elif kind is _Numbers:
+            beside: list[_Numbers] = list(columns)  # type: ignore[arg-type]
+            form = Struct(">" + "".join(numbers.form for numbers in beside))
+            yield map(form.pack, *chain.from_iterable(numbers.values for numbers in beside))
+        else:
             yield from columns  # type: ignore[misc]
-            continue
-        beside: list[_Numbers] = list(columns)  # type: ignore[arg-type]
-        form = Struct(">" + "".join(numbers.form for numbers in beside))
-        yield map(form.pack, *chain.from_iterable(numbers.values for numbers in beside))
 
 
 class _Texts(dict[str | None, bytes]):
@@ -69,6 +80,8 @@ class _Texts(dict[str | None, bytes]):
         return packed
 
     def __call__(self, column: Column) -> Packed:
+        if column[0] == column[-1] and column.count(column[0]) == len(column):
+            return _Same(self[column[0]])
         if 2 * len(set(column)) > len(column) and None not in column:  # ids: each comes once
             encoded = list(map(str.encode, column))
             return map(add, map(_length, map(len, encoded)), encoded)
@@ -106,7 +119,10 @@ def _numbers(form: str, column: Column) -> Packed:
 
 def _jsons(column: Column) -> Packed:
     """Pack the version of the format, then the JSON, which has no line ends of its own."""
-    lines = _encode_lines(column).splitlines() if any(column) else [_encode(column[0])] * len(column)
+    if not any(column):
+        line = _encode(column[0])
+        return _Same(_json_head(len(line) + 1, 1) + line)
+    lines = _encode_lines(column).splitlines()
     return map(add, [_json_head(len(line) + 1, 1) for line in lines], lines)
 
 

@@ -12,9 +12,10 @@ from telemetry_app.models import Operation, Sample, Turn
 from workers_client import wire
 from workers_client.wire_worker import WorkerRecord
 
+# What is the same in most rows of a run comes first: it is packed together.
 OPERATION_COLUMNS = (
-    "run_id", "record_id", "worker", "role", "operation", "request_id", "status", "error_type", "error_category",
-    "batch", "trace_id", "span_id", "metrics", "nonfinite",
+    "run_id", "worker", "role", "status", "error_type", "error_category", "batch", "nonfinite",
+    "record_id", "operation", "request_id", "trace_id", "span_id", "metrics",
     "enqueued_at", "queue_seconds", "started_at", "at", "elapsed_seconds", "step", "tokens", "datums", "reported_at",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
@@ -38,19 +39,19 @@ def operation_row(record: wire.OpRecord, step: int) -> tuple[Any, ...]:
     """Return an op record's values in the order of `OPERATION_COLUMNS`."""
     return (
         record.run_id,
-        record.identity,
         record.worker or record.pod or "",
         record.role or "",
-        record.operation,
-        record.request_id or "",
         record.status,
         record.error_type or "",
         record.error_category or "",
         record.batch or "",
+        record.nonfinite,
+        record.identity,
+        record.operation,
+        record.request_id or "",
         record.trace_id or "",
         record.span_id or "",
         record.metrics,
-        record.nonfinite,
         record.enqueued_at,
         record.queue_seconds,
         record.started_at,

@@ -70,6 +70,21 @@ def test_a_record_that_comes_again_within_a_day_is_the_same(days):
     assert insert(op(at=START + days * 86_400 * 0.9 + 5, id="w:1")) == []
 
 
+def test_columns_whose_values_are_all_the_same_are_stored_beside_others():
+    records = [
+        op(at=START + number, id=f"w:{number}", worker="w", batch="b" if number else None, role=None,
+           status="failed" if number == 1 else "succeeded", metrics={"loss": float(number)} if number else {})
+        for number in range(3)
+    ]  # fmt: skip
+    insert(*records, are_new=True)
+    columns = ("record_id", "worker", "role", "status", "batch", "metrics", "nonfinite", "tokens")
+    assert list(Operation.objects.order_by("at").values_list(*columns)) == [
+        ("w:0", "w", "", "succeeded", "", {}, {}, None),
+        ("w:1", "w", "", "failed", "b", {"loss": 1.0}, {}, None),
+        ("w:2", "w", "", "succeeded", "b", {"loss": 2.0}, {}, None),
+    ]
+
+
 def test_an_id_that_another_run_has_is_another_record():
     insert(op(at=START, id="w:1"))
     assert insert(op(at=START, id="w:1", run_id="run-b")) == ["w:1"]
