@@ -178,8 +178,8 @@ def _empty() -> None:
     from telemetry_app import models
 
     tables = [
-        models.Operation, models.Sample, models.Turn, models.StepAggregate, models.Gap, models.ListCursor, models.Run,
-        models.Execution,
+        models.Operation, models.Sample, models.Turn, models.StepAggregate, models.StepTime, models.Gap,
+        models.ListCursor, models.Run, models.MetricTotal, models.Execution,
     ]  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(f"TRUNCATE {', '.join(model._meta.db_table for model in tables)}")
