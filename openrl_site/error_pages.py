@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template import loader
-from psycopg.errors import QueryCanceled
+from django.urls import reverse
 
 from telemetry_app.exceptions import HistoryUnavailableError
+from telemetry_app.history_faults import LOCKED, SLOW, fault_sentence
 
 RETRY_SECONDS = 10  # after so long the page of an outage asks again
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer 503 where PostgreSQL is out or takes too long, which may end by itself, and 500 for any other fault."""
+    """Answer 503 where PostgreSQL is out, locked or too slow, which may end by itself, and 500 for any other fault."""
     error = sys.exc_info()[1]
     if isinstance(error, (OperationalError, InterfaceError, HistoryUnavailableError)):
-        is_slow = any(isinstance(cause, QueryCanceled) for cause in _causes(error))
-        limit = settings.STATEMENT_TIMEOUT_MILLISECONDS / 1e3 if is_slow else None
-        page = loader.render_to_string("503.html", {"retry_seconds": RETRY_SECONDS, "limit_seconds": limit})
+        fault = fault_sentence(error)
+        context = {
+            "retry_seconds": RETRY_SECONDS,
+            "is_locked": fault == LOCKED,
+            "limit_seconds": settings.STATEMENT_TIMEOUT_MILLISECONDS / 1e3 if fault == SLOW else None,
+            "is_sign_in": request.path == reverse("admin:login"),
+        }
+        page = loader.render_to_string("503.html", context)
         return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
     return HttpResponse(loader.render_to_string("500.html"), status=500)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    cause = error.__cause__
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__

@@ -45,6 +45,7 @@ CONNECT_TIMEOUT_SECONDS = 1
 REDIS_TIMEOUT_SECONDS = 2
 REDIS_CONNECTIONS = 100  # of one process to each of Redis's databases
 STATEMENT_TIMEOUT_MILLISECONDS = _whole_number("STATEMENT_TIMEOUT_MILLISECONDS", default=15_000, minimum=100)
+LOCK_TIMEOUT_MILLISECONDS = 2_000  # that the web server waits for a lock, which others hold for as long as they like
 
 _database = django_database(DATABASE_URL, name="DATABASE_URL")
 _database["OPTIONS"] = {
@@ -63,6 +64,8 @@ if DATABASE_POOL_CONNECTIONS:
         "max_size": DATABASE_POOL_CONNECTIONS,
         "timeout": 0.3,
     }
+    # People wait for these answers: whoever locks a table is named soon. A task has time.
+    _database["OPTIONS"]["options"] += f" -c lock_timeout={LOCK_TIMEOUT_MILLISECONDS}"
     _database["CONN_HEALTH_CHECKS"] = True  # one that PostgreSQL's restart ended is replaced, and nobody sees it
 DATABASES = {"default": _database}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

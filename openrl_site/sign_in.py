@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.db import InterfaceError, OperationalError
 from unfold.forms import AuthenticationForm
 
 from openrl_site import sign_in_throttle as throttle
+from telemetry_app.history_faults import fault_sentence
 
 
 class SignInForm(AuthenticationForm):
@@ -17,7 +19,7 @@ class SignInForm(AuthenticationForm):
         """Check the password, unless one has to wait.
 
         Raises:
-            ValidationError: it is wrong, the user is no member of the staff, or it comes too soon.
+            ValidationError: it is wrong, the user is no member of the staff, it comes too soon, or can't be checked.
         """
         request, username = self.request, str(self.cleaned_data.get("username", ""))
         if request is None:
@@ -34,5 +36,8 @@ class SignInForm(AuthenticationForm):
         except ValidationError:
             throttle.note_failure(request, username)
             raise
+        except (OperationalError, InterfaceError) as error:
+            told = f"{fault_sentence(error)} Users are kept there: nobody can sign in until it answers. Try again soon."
+            raise ValidationError(told, code="history_unavailable") from error
         throttle.forget_failures(request, username)
         return cleaned

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from telemetry_app import partitions, readers
 from telemetry_app.exceptions import LiveDataUnavailableError
+from telemetry_app.history_faults import fault_sentence
 from telemetry_app.instants import rfc3339
 from telemetry_app.models import Execution, RetentionPolicy
 from telemetry_app.plain_words import span_words
@@ -62,7 +63,7 @@ def check_all(*, now: datetime | None = None, is_redis_out: bool = False) -> lis
             cursor.execute("SELECT 1")
         return [redis, Check("postgres", True), *(check(instant) for check in _TOLD_BY_POSTGRES)]
     except Error as error:
-        return [redis, Check("postgres", False, f"PostgreSQL can't be asked: {type(error).__name__}")]
+        return [redis, Check("postgres", False, fault_sentence(error).removesuffix("."))]
 
 
 def check_partitions(now: datetime) -> Check:

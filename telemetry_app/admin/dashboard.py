@@ -18,7 +18,8 @@ from telemetry_app.health import Health
 from telemetry_app.incident_changes import TROUBLES
 from telemetry_app.inspection.every_run import every_run
 from telemetry_app.inspection.fleet import fleet_as_told
-from telemetry_app.inspection.run_previews import run_previews
+from telemetry_app.inspection.known_runs import stored_or
+from telemetry_app.inspection.run_previews import RunPreview, run_previews
 from telemetry_app.inspection.run_trouble import runs_in_trouble
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Run, RunState
@@ -44,28 +45,35 @@ def _fleet(now: float) -> dict[str, Any]:
     told = every_run(now=now)
     found = fleet_as_told(told)
     states = found["runs"]["by_state"]
-    runs = Run.objects.defer("ledger_seen", "notes")
-    newest = list(runs[:SHOWN_RUNS])
-    previews = run_previews([run.pk for run in newest])
+    trouble = runs_in_trouble(told, SHOWN_TROUBLE)
     bar = gpu_bar(found["gpu"])
-    incidents = incidents_shown(since=from_unix(now) - INCIDENTS_SPAN)
+    newest = stored_or([], told.fleet, _newest_runs)
+    held = stored_or({}, told.fleet, lambda: incidents_shown(since=from_unix(now) - INCIDENTS_SPAN))
+    named = {part.run_id for part in bar} | {
+        entry["run_id"] for entry in [*_shown_entries(found), *held.get("incidents", ())]
+    }
+    names = stored_or({}, told.fleet, lambda: _names(named))
     return {
         "fleet": found,
         "run_states": [(state, states[state]) for state in RunState.values if states.get(state)],
         "trouble_count": sum(states.get(state, 0) for state in TROUBLES),
-        "trouble": runs_in_trouble(told, SHOWN_TROUBLE),
+        "trouble": trouble,
         "gpu_bar": bar,
         "healths": [health.value for health in Health],
         "worker_rows": _worker_rows(found["workers"]["by_role"]),
         "checks": [{"name": name, **check} for name, check in found["site"]["checks"].items()],
-        "warnings": _warnings(found["site"]["checks"], is_live=found["coverage"]["live"]),
-        "newest_runs": [(run, previews[run.pk]) for run in newest],
-        **incidents,
-        "names": _names(
-            {part.run_id for part in bar}
-            | {entry["run_id"] for entry in [*_shown_entries(found), *incidents["incidents"]]}
-        ),
+        "warnings": _warnings(found, fault=told.fleet.history_fault),
+        "newest_runs": newest,
+        **held,
+        "names": names,
+        "history_fault": told.fleet.history_fault,
     }
+
+
+def _newest_runs() -> list[tuple[Run, RunPreview]]:
+    runs = list(Run.objects.defer("ledger_seen", "notes")[:SHOWN_RUNS])
+    previews = run_previews([run.pk for run in runs])
+    return [(run, previews[run.pk]) for run in runs]
 
 
 def _shown_entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -86,11 +94,13 @@ def _worker_rows(by_role: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any
     ]
 
 
-def _warnings(checks: Mapping[str, Mapping[str, Any]], *, is_live: bool) -> list[str]:
-    """Return what is wrong with the site, in sentences; that Redis is out stands over them."""
-    wrong = {name: check.get("detail", "") for name, check in checks.items() if not check["ok"]}
-    if not is_live:
+def _warnings(found: Mapping[str, Any], *, fault: str) -> list[str]:
+    """Return what is wrong with the site, in sentences; that Redis or PostgreSQL is out stands over them."""
+    wrong = {name: check.get("detail", "") for name, check in found["site"]["checks"].items() if not check["ok"]}
+    if not found["coverage"]["live"]:
         wrong.pop("redis", None)
+    if fault:
+        wrong.pop("postgres", None)
     if "snapshot" in wrong:
         wrong["snapshot"] += ". Is the Celery worker up?"
     partitions = wrong.get("partitions")

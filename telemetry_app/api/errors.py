@@ -18,6 +18,7 @@ from telemetry_app.exceptions import (
     LiveDataUnavailableError,
     NotFoundError,
 )
+from telemetry_app.history_faults import fault_sentence
 
 
 def exception_handler(error: Exception, context: Mapping[str, Any]) -> Response | None:
@@ -57,7 +58,7 @@ def _as_api_exception(error: Exception) -> exceptions.APIException | None:
     if isinstance(error, (LiveDataUnavailableError, HistoryUnavailableError)):
         return SourcesUnavailable(str(error))
     if isinstance(error, (OperationalError, InterfaceError)):  # sign-in asks PostgreSQL too
-        return SourcesUnavailable("PostgreSQL can't be read.")
+        return SourcesUnavailable(fault_sentence(error))
     return None
 
 

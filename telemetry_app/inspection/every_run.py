@@ -135,26 +135,28 @@ def forget() -> None:
 
 # --- Telling --------------------------------------------------------------------------------------------------
 def _tell(now: float) -> EveryRun:
-    snapshot_at, has_history = None, True
+    snapshot_at, fault = None, ""
     try:
         snapshot_at = history(newest_snapshot_at)
-    except HistoryUnavailableError:
-        has_history = False
+    except HistoryUnavailableError as error:
+        fault = str(error)
     index = or_none_where_live_is_out(readers.read_run_index)
     if index is not None:
         try:
-            return _tell_from(index, snapshot_at, now, is_live=True, has_history=has_history)
+            return _tell_from(index, snapshot_at, now, is_live=True, fault=fault)
         except LiveDataUnavailableError:
             pass  # it went out meanwhile
-    if not has_history:
+    if fault:
         raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.")
-    return _tell_from({}, snapshot_at, to_unix(snapshot_at) or now, is_live=False, has_history=True)
+    return _tell_from({}, snapshot_at, to_unix(snapshot_at) or now, is_live=False, fault="")
 
 
 def _tell_from(
-    index: Mapping[str, float], snapshot_at: datetime | None, now: float, *, is_live: bool, has_history: bool
+    index: Mapping[str, float], snapshot_at: datetime | None, now: float, *, is_live: bool, fault: str
 ) -> EveryRun:
-    fleet = read_fleet_workers(now=now, is_live=is_live, has_history=has_history)
+    """Tell all runs; `fault` says why PostgreSQL can't be read, where that is known already."""
+    fleet = read_fleet_workers(now=now, is_live=is_live, has_history=not fault)
+    fleet.history_fault = fleet.history_fault or fault
     add_stored_workers(fleet)
     rows = _rows_with_open_requests(fleet)
     holding = list(dict.fromkeys([*_held_runs(fleet), *rows]))[:HOLDING_RUNS]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, Sum
 from django.utils import timezone
 
-from telemetry_app.exceptions import HistoryUnavailableError
 from telemetry_app.gpu_share import GpuShare, gpu_share
 from telemetry_app.gpu_turns import first_instant
 from telemetry_app.health import Health
 from telemetry_app.inspection.coverage import source_word
 from telemetry_app.inspection.every_run import EveryRun, every_run
-from telemetry_app.inspection.known_runs import FleetWorkers
+from telemetry_app.inspection.known_runs import FleetWorkers, stored_or
 from telemetry_app.inspection.records import FailureFilter, all_failures
 from telemetry_app.inspection.requests import request_fields
-from telemetry_app.inspection.sources import history
 from telemetry_app.inspection.turn_sources import new_turns, stored_turns_between
 from telemetry_app.instants import from_unix, rfc3339
 from telemetry_app.models import Execution, Run, RunState, Turn, Worker
@@ -54,6 +51,8 @@ def fleet_as_told(told: EveryRun) -> dict[str, Any]:
     workers = _workers(seen)
     lately = FailureFilter(since=from_unix(clock - SPAN_SECONDS))
     failures, _ = all_failures(lately, None, FAILURES_SHOWN, asks_live=is_live)
+    if not failures.has_history:
+        seen.has_history, seen.history_fault = False, failures.history_fault
     gpu = _gpu(seen, clock)
     site = _site(seen)
     return {
@@ -79,24 +78,13 @@ def fleet_as_told(told: EveryRun) -> dict[str, Any]:
     }
 
 
-def _or(default: Any, seen: FleetWorkers, query: Callable[[], Any]) -> Any:
-    """Return what PostgreSQL says, or the default where it can't be asked; the coverage then says so."""
-    if not seen.has_history:
-        return default
-    try:
-        return history(query)
-    except HistoryUnavailableError:
-        seen.has_history = False
-        return default
-
-
 # --- Runs and workers -----------------------------------------------------------------------------------------
 def _runs(told: EveryRun) -> dict[str, Any]:
     """Count runs by state: told live of those that were looked at, by the newest snapshot of all others."""
     states = {run_id: verdict.state for run_id, verdict in told.verdicts.items()}
     counts = Counter(states.values())
     others = Run.objects.exclude(run_id__in=states).order_by().values_list("state").annotate(count=Count("run_id"))
-    counts.update(dict(_or([], told.fleet, lambda: list(others))))
+    counts.update(dict(stored_or([], told.fleet, lambda: list(others))))
     return {
         "count": counts.total(),
         "told_live_count": len(states),
@@ -114,7 +102,7 @@ def _workers(seen: FleetWorkers) -> dict[str, Any]:
     stored = Worker.objects.filter(last_heartbeat_at__gte=clock - WORKERS_SPAN).exclude(worker__in=known)
     of_role: Any = stored.with_health(clock).order_by()  # the plugin knows no annotation of a queryset's method
     rows = of_role.values_list("role", "health").annotate(count=Count("worker"))
-    for role, health, count in _or([], seen, lambda: list(rows)):
+    for role, health, count in stored_or([], seen, lambda: list(rows)):
         counts[role, health] += count
     roles = [role.value for role in wire.Role]
     others = sorted({role for role, _ in counts} - set(roles))
@@ -142,13 +130,13 @@ def _gpu(seen: FleetWorkers, clock: float) -> dict[str, Any]:
     start = clock - SPAN_SECONDS
     # Redis keeps the names of workloads for days: none that had a turn within the hour is missing.
     known = live.workloads if live else ()
-    stored = _or([], seen, lambda: stored_turns_between(start, clock, limit=MOST_TURNS + 1, workloads=known))
+    stored = stored_or([], seen, lambda: stored_turns_between(start, clock, limit=MOST_TURNS + 1, workloads=known))
     is_capped = len(stored) > MOST_TURNS
     if is_capped:  # all turns are known from the end of the oldest one on
         start = max(start, min(turn.at for turn in stored))
     turns = [*stored, *(live.records if live else ()), *turns_now(seen.workers, clock)]
     # Nobody knows what a GPU did before the first of all turns.
-    if not _or(True, seen, lambda: _has_turn_before(start)):
+    if not stored_or(True, seen, lambda: _has_turn_before(start)):
         start = max(start, min((first_instant(turn) for turn in turns), default=start))
     share = gpu_share(turns, start=start, end=max(clock, start))
     return {"since": rfc3339(start), "until": rfc3339(clock), "is_span_shortened": is_capped, **_share_fields(share)}
@@ -182,13 +170,13 @@ def _share_fields(share: GpuShare) -> dict[str, Any]:
 # --- The site -------------------------------------------------------------------------------------------------
 def _site(seen: FleetWorkers) -> dict[str, Any]:
     checks = check_all(now=timezone.now(), is_redis_out=seen.live is None)
-    missing = _or({}, seen, _missing)
+    missing = stored_or({}, seen, _missing)
     newest = Execution.objects.filter(task=Execution.Task.SNAPSHOT, finished_at__isnull=False)
     lag = newest.order_by("-started_at").values_list("lag_seconds", flat=True)
     return {
         "is_ready": all(check.is_ok for check in checks),
         "checks": {check.name: check.as_dict() for check in checks},
-        "snapshot_lag_seconds": _or(None, seen, lag.first),
+        "snapshot_lag_seconds": stored_or(None, seen, lag.first),
         "missing_records": missing.get("records"),
         "runs_with_missing_records": missing.get("runs"),
     }

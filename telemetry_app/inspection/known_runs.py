@@ -47,8 +47,13 @@ class FleetWorkers:
     workers: list[WorkerFact] = field(default_factory=list)
     live: readers.LiveWorkers | None = None
     has_history: bool = True
+    history_fault: str = ""  # why PostgreSQL could not be read, once it was found out
     stored_ids: frozenset[str] = frozenset()
     now: float = 0.0
+
+    def lose_history(self, error: HistoryUnavailableError) -> None:
+        """Note that PostgreSQL can't be read: it is asked no more."""
+        self.has_history, self.history_fault = False, str(error)
 
     @property
     def live_records(self) -> Iterable[WorkerRecord]:
@@ -124,8 +129,8 @@ def add_silences(fleet: FleetWorkers) -> None:
         return
     try:
         fleet.workers = history(lambda: with_silences(fleet.workers, now=fleet.now))
-    except HistoryUnavailableError:
-        fleet.has_history = False
+    except HistoryUnavailableError as error:
+        fleet.lose_history(error)
 
 
 def add_stored_workers(fleet: FleetWorkers, *, of_runs: Iterable[str] | None = None) -> None:
@@ -198,8 +203,8 @@ def _live_runs(fleet: FleetWorkers, run_ids: Sequence[str]) -> dict[str, readers
     if fleet.has_history:
         try:
             history(lambda: place_received(runs.values()))
-        except HistoryUnavailableError:
-            fleet.has_history = False
+        except HistoryUnavailableError as error:
+            fleet.lose_history(error)
     return runs
 
 
@@ -212,13 +217,18 @@ def _stored_operations(fleet: FleetWorkers, run_ids: Sequence[str]) -> dict[str,
 
 def rows_or_none(fleet: FleetWorkers, query: Callable[[], list[Any]]) -> list[Any]:
     """Return what PostgreSQL says, or nothing where it can't be asked: `fleet` then says so."""
+    return stored_or([], fleet, query)
+
+
+def stored_or(default: Any, fleet: FleetWorkers, query: Callable[[], Any]) -> Any:
+    """Return what PostgreSQL says, or the default where it can't be asked: `fleet` then says so."""
     if not fleet.has_history:
-        return []
+        return default
     try:
         return history(query)
-    except HistoryUnavailableError:
-        fleet.has_history = False
-        return []
+    except HistoryUnavailableError as error:
+        fleet.lose_history(error)
+        return default
 
 
 # --- One run --------------------------------------------------------------------------------------------------

@@ -77,6 +77,7 @@ class RecordsPage:
     has_stored: bool
     has_live: bool
     has_history: bool  # whether PostgreSQL could be asked
+    history_fault: str = ""  # why PostgreSQL could not be read
 
 
 def run_operations(sources: RunSources, wanted: OperationFilter, after: Position | None, size: int) -> RecordsPage:
@@ -144,10 +145,12 @@ def all_failures(
     ]
     try:
         return _page(shown, stored, after, size, has_history=True), live is not None
-    except HistoryUnavailableError:
+    except HistoryUnavailableError as error:
         if live is None:
             raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.") from None
-        return _page(shown, [], after, size, has_history=False), True
+        page = _page(shown, [], after, size, has_history=False)
+        page.history_fault = str(error)
+        return page, True
 
 
 def _admits_failure(wanted: FailureFilter, item: dict[str, Any]) -> bool:

@@ -84,10 +84,10 @@ def list_runs(wanted: RunFilter, after: RunPosition | None, size: int, *, now: f
     )
     try:
         return listing.page(wanted, after, size)
-    except HistoryUnavailableError:
+    except HistoryUnavailableError as error:
         if index is None:
             raise LiveDataUnavailableError("Neither Redis nor PostgreSQL can be read.") from None
-        fleet.has_history = False
+        fleet.lose_history(error)
         return listing.page(wanted, after, size)
 
 

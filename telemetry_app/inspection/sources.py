@@ -10,6 +10,7 @@ from django.db import DatabaseError, InterfaceError
 
 from telemetry_app import readers
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
+from telemetry_app.history_faults import fault_sentence
 from telemetry_app.ledger_totals import advance, missing_records
 from telemetry_app.models import ListCursor, Run
 from telemetry_app.receipt_times import place_received
@@ -36,7 +37,7 @@ def history(query: Callable[[], T]) -> T:
     try:
         return query()
     except (DatabaseError, InterfaceError) as error:
-        raise HistoryUnavailableError(f"PostgreSQL can't be read: {type(error).__name__}") from error
+        raise HistoryUnavailableError(fault_sentence(error)) from error
 
 
 @dataclass(slots=True)

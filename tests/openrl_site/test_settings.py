@@ -88,7 +88,8 @@ def test_the_web_server_keeps_connections_and_says_soon_that_postgres_is_out():
         "options = settings.DATABASES['default']['OPTIONS']['pool']; "
         "print(options['max_size'], options['timeout'] < 1, options['connection_class'].__name__, "
         "settings.DATABASES['default']['CONN_HEALTH_CHECKS'], "
-        "django.db.connection.pool is not None)"
+        "django.db.connection.pool is not None, "
+        "'lock_timeout=2000' in settings.DATABASES['default']['OPTIONS']['options'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.split() == ["32", "True", "BoundedConnection", "True", "True"], done.stderr
+    assert done.stdout.split() == ["32", "True", "BoundedConnection", "True", "True", "True"], done.stderr

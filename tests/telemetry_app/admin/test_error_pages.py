@@ -77,3 +77,28 @@ def test_a_page_without_postgres_says_so_and_asks_again_by_itself(
     shown = answer.content.decode()
     assert "PostgreSQL can't be reached" in shown
     assert '<meta http-equiv="refresh" content="10">' in shown
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_locked_table_is_named_soon_with_the_rest_of_the_fleet_page_standing(
+    admin_client: Client, redis_client: redis.Redis
+) -> None:
+    admin_client.raise_request_exception = False
+    other = connection.copy()
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = 200")  # as the web server's connections have, only longer
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("LOCK TABLE telemetry_app_run IN ACCESS EXCLUSIVE MODE")
+        fleet, runs = admin_client.get("/admin/"), admin_client.get("/admin/telemetry_app/run/")
+    finally:
+        other.close()
+        connection.close()  # and its lock_timeout with it
+    assert fleet.status_code == 200
+    assert "PostgreSQL is busy: another session keeps a table locked." in fleet.content.decode()
+    assert "This site" in fleet.content.decode()
+    assert "No runs yet" not in fleet.content.decode()
+    assert runs.status_code == 503
+    assert "<h1>PostgreSQL is busy</h1>" in runs.content.decode()
+    assert "keeps a table locked" not in admin_client.get("/admin/").content.decode()

@@ -56,7 +56,7 @@ function show({ facts, turns, events, times }) {
   const sentences = [];
   if (turns.is_cut) sentences.push("Only the newest 1 000 turns are drawn: zoom in for the others.");
   if (!turns.live) sentences.push("Redis can't be read: turns since the newest snapshot are missing.");
-  if (!turns.history || !events) sentences.push("PostgreSQL can't be read: what is older than Redis keeps is missing.");
+  if (!turns.history || !events) sentences.push("PostgreSQL can't be read, as it is out or busy: what is older than Redis keeps is missing.");
   lanes.plot.say(sentences.join(" "));
   toolbar.tell();
 }
