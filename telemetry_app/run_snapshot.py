@@ -21,6 +21,7 @@ from telemetry_app.models import Gap, Run
 from telemetry_app.op_history import grown
 from telemetry_app.rates import per_hour
 from telemetry_app.run_state import RunVerdict
+from telemetry_app.spans import seconds
 from telemetry_app.step_aggregates import StepChanges, step_changes, store_changes, stored_groups
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
 from telemetry_app.step_time_rows import keep_step_times, parts_of
@@ -98,8 +99,8 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
             run.save(force_insert=True)
         else:
             run.save_measured()
-        for step in keep_step_times(run, now):
-            growth.add_step(step.wall_seconds, parts_of(step))
+        for time in keep_step_times(run, now):
+            growth.add_step(seconds(time.wall), parts_of(time))
         growth.add_losses(
             malformed=operations.malformed_count + samples.malformed_count,
             missing=found_missing,

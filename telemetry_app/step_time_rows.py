@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 from django.db import connection
 
-from telemetry_app import step_clock, stored_activity
+from telemetry_app import bulk, step_clock, stored_activity
 from telemetry_app.instants import from_unix
 from telemetry_app.models import Operation, Run, StepAggregate, StepTime
 from telemetry_app.run_activity import Life, RunActivity, begin_of, run_step_times
@@ -29,6 +30,8 @@ STEPS_AT_ONCE = 500
 _COLUMNS = tuple(f"{part}_seconds" for part in step_clock.PARTS)
 _VALUES = ("started_at", "ended_at", "wall_seconds", *_COLUMNS, "gpu_wait_by", "overlap_seconds",
            "clock_offset_seconds", "kept_at")  # fmt: skip
+_TABLE = bulk.Table(StepTime, ("run_id", "step", *_VALUES))
+_INSTANTS = ("started_at", "ended_at", "kept_at")
 # As text, with instants in unix seconds: to make models of fifty rows takes as long as all the rest of the answer.
 _KEPT = f"""
 SELECT step, extract(epoch FROM started_at)::float8, extract(epoch FROM ended_at)::float8, gpu_wait_by::text,
@@ -38,7 +41,7 @@ FROM telemetry_app_steptime WHERE run_id = %s AND step BETWEEN %s AND %s ORDER B
 _waits = msgspec.json.Decoder(list[tuple[str | None, str | None, str | None, float]])
 
 
-def keep_step_times(run: Run, now: datetime) -> list[StepTime]:
+def keep_step_times(run: Run, now: datetime) -> list[step_clock.StepTime]:
     """Keep the steps of a run that ended long enough ago, and return those that were not kept before.
 
     Must run under the run's lock, behind its new records.
@@ -46,15 +49,18 @@ def keep_step_times(run: Run, now: datetime) -> list[StepTime]:
     steps = _steps_to_split(run.run_id, now)
     if steps is None:
         return []
-    times = _split(run, *steps, now)
-    rows = [_row(run.run_id, time, now) for time in times if from_unix(seconds(time.window.end)) <= now - SETTLED]
-    StepTime.objects.bulk_create(rows, update_conflicts=True, unique_fields=("run", "step"), update_fields=_VALUES)
-    return [row for row in rows if row.step >= steps[1]]
+    until = (now - SETTLED).timestamp()
+    times = [time for time in _split(run, *steps, now) if seconds(time.window.end) <= until]
+    new = [time for time in times if time.window.step >= steps[1]]
+    if new:
+        bulk.copy(_TABLE, bulk.packed(_TABLE, [_row(run.run_id, time, now.timestamp()) for time in new]))
+    _store_again([_row(run.run_id, time, now.timestamp()) for time in times if time.window.step < steps[1]])
+    return new
 
 
-def parts_of(row: StepTime) -> dict[str, float]:
+def parts_of(time: step_clock.StepTime) -> dict[str, float]:
     """Return the seconds of each part of a step."""
-    return {part: getattr(row, column) for part, column in zip(step_clock.PARTS, _COLUMNS, strict=True)}
+    return {part: seconds(time.parts[part]) for part in step_clock.PARTS}
 
 
 def kept_step_times(run_id: str, first: int, last: int) -> dict[int, step_clock.StepTime]:
@@ -130,19 +136,20 @@ def _split(run: Run, first: int, following: int, last: int, now: datetime) -> li
 
 
 # --- Rows -----------------------------------------------------------------------------------------------------
-def _row(run_id: str, time: step_clock.StepTime, now: datetime) -> StepTime:
-    return StepTime(
-        run_id=run_id,
-        step=time.window.step,
-        started_at=from_unix(seconds(time.window.start)),
-        ended_at=from_unix(seconds(time.window.end)),
-        wall_seconds=seconds(time.wall),
-        gpu_wait_by=list(_holders(time.gpu_wait_by.items())),
-        overlap_seconds=seconds(time.overlap),
-        clock_offset_seconds=time.clock_offset_seconds,
-        kept_at=now,
-        **{column: seconds(time.parts[part]) for part, column in zip(step_clock.PARTS, _COLUMNS, strict=True)},
-    )
+def _row(run_id: str, time: step_clock.StepTime, kept_at: float) -> tuple[Any, ...]:
+    """Return a row in the order of `_TABLE`, its instants as unix seconds."""
+    window = time.window
+    return (
+        run_id, window.step, seconds(window.start), seconds(window.end), seconds(time.wall), *parts_of(time).values(),
+        list(_holders(time.gpu_wait_by.items())), seconds(time.overlap), time.clock_offset_seconds, kept_at,
+    )  # fmt: skip
+
+
+def _store_again(rows: Iterable[tuple[Any, ...]]) -> None:
+    """Write rows of steps that are kept already, as a rule."""
+    values = [dict(zip(_TABLE.columns, row, strict=True)) for row in rows]
+    found = [StepTime(**row | {name: from_unix(row[name]) for name in _INSTANTS}) for row in values]
+    StepTime.objects.bulk_create(found, update_conflicts=True, unique_fields=("run", "step"), update_fields=_VALUES)
 
 
 def _holders(waits: Iterable[tuple[Use | None, int]]) -> Iterable[list[object]]:

@@ -13,7 +13,7 @@ from django.db.models import Q
 from telemetry_app import kept_records
 from telemetry_app.health import LATE_INTERVALS
 from telemetry_app.instants import from_unix, to_unix
-from telemetry_app.models import Operation, Sample, Worker
+from telemetry_app.models import Sample, Worker
 from telemetry_app.one_clock import enqueue_offset
 from telemetry_app.open_activity import API_SERVER, SERVING, correction
 from telemetry_app.run_activity import Life
@@ -21,25 +21,21 @@ from telemetry_app.wrong_clocks import correction_of_records
 from workers_client import wire
 
 MOST_RECORDS = 50_000  # newest ops, samples and turns of a stretch that are looked at
+MOST_STEPS = 2**63 - 1  # PostgreSQL's bigint
 TURN_SPAN = timedelta(days=1)  # a turn that ends later than so after a stretch is not looked for
 GROUP_SPAN = timedelta(hours=1)  # a group record that ends later than so after a stretch tells nothing of it
 
-_OPERATION = (
-    "step",
-    "record_id",
-    "operation",
-    "status",
-    "at",
-    "worker",
-    "enqueued_at",
-    "started_at",
-    "elapsed_seconds",
-)
 _SAMPLE = ("record_id", "worker", "kind", "count", "accepted_at", "first_answered_at", "at", "seconds_sum",
            "seconds_max", "busy_seconds")  # fmt: skip
 _WORKER = ("worker", "role", "runs", "started_at", "last_heartbeat_at", "interval_seconds", "exited_at",
            "record__clock_offset_seconds")  # fmt: skip
-# As text, with instants in unix seconds: to make models of the rows takes ten times as long as all the rest.
+# Instants in unix seconds: to make models, or datetimes, of the rows takes several times as long as all the rest.
+_OPERATIONS = """
+SELECT step, record_id, operation, status, extract(epoch FROM at)::float8, worker,
+       extract(epoch FROM enqueued_at)::float8, extract(epoch FROM started_at)::float8, elapsed_seconds
+FROM telemetry_app_operation WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s
+ORDER BY step DESC LIMIT %(limit)s
+"""
 _TURNS = """
 SELECT workload, extract(epoch FROM started_at)::float8, extract(epoch FROM at)::float8, record_id, role, worker, node,
        extract(epoch FROM requested_at)::float8, ops::text
@@ -69,15 +65,16 @@ class StoredWorkers:
 
 def operations_of(run_id: str, first: int, last: int | None) -> list[tuple[int, wire.OpRecord]]:
     """Return what the clock needs of a run's ops from step `first` to `last`, each with its step."""
-    rows = Operation.objects.of_run(run_id).filter(step__gte=max(0, first))
-    rows = rows if last is None else rows.filter(step__lte=last)
-    found = rows.order_by("-step").values_list(*_OPERATION)[:MOST_RECORDS]
+    steps = {"first": max(0, first), "last": MOST_STEPS if last is None else last}
+    with connection.cursor() as cursor:
+        cursor.execute(_OPERATIONS, {"run": run_id, "limit": MOST_RECORDS, **steps})
+        found = cursor.fetchall()
     return [
         (
             step,
             wire.OpRecord(
-                run_id, operation, status, at.timestamp(), id=record_id, worker=worker or None,
-                enqueued_at=to_unix(enqueued_at), started_at=to_unix(started_at), elapsed_seconds=elapsed, step=step,
+                run_id, operation, status, at, id=record_id, worker=worker or None, enqueued_at=enqueued_at,
+                started_at=started_at, elapsed_seconds=elapsed, step=step,
             ),
         )
         for step, record_id, operation, status, at, worker, enqueued_at, started_at, elapsed in found
