@@ -22,6 +22,7 @@ from benchmarks.workload import METRICS
 
 RECORDS_PER_RUN = 2_000  # what Redis holds of a run
 DAYS = 3
+LIMIT = "text COPY of ready bytes (the limit)"
 
 
 def main() -> None:
@@ -57,11 +58,10 @@ def _rates(options: argparse.Namespace) -> dict[str, list[float]]:
         pools = {count: stack.enter_context(_pool(count)) for count in options.processes}
         ready = _ready_rows(options.records)
         for _ in range(options.rounds):
-            rounds = {
-                "text COPY of ready bytes (the limit)": _copy_rate(ready, options.records),
-                "a snapshot in one process": _take(options.records),
-            }
-            rounds |= {f"a snapshot in {count} processes": _take(options.records, pools[count]) for count in pools}
+            rounds = {LIMIT: _copy_rate(ready, options.records)}
+            for count, pool in {1: None, **pools}.items():
+                way = f"a snapshot in {count} processes" if pool else "a snapshot in one process"
+                rounds[way], rounds[f"{way}, steps split"] = _take(options.records, pool)
             for name, rate in rounds.items():
                 rates.setdefault(name, []).append(rate)
     return rates
@@ -85,23 +85,33 @@ def _nothing(number: int) -> None:
     time.sleep(0.1)
 
 
-def _take(count: int, pool: ProcessPoolExecutor | None = None) -> float:
-    """Return rows/s of one snapshot of `count` records, its parts taken here or by the processes of a pool."""
-    from telemetry_app.models import Operation
-    from telemetry_app.snapshots import begin, take_part
+def _take(count: int, pool: ProcessPoolExecutor | None = None) -> tuple[float, float]:
+    """Return rows/s of one snapshot of `count` records, its parts taken here or by the processes of a pool.
+
+    The first is told when all records are committed, the second when their steps are split as well.
+    """
+    from telemetry_app.models import Operation, StepAggregate, StepTime
+    from telemetry_app.snapshots import begin
 
     _empty()
     _fill(count)
     started = time.perf_counter()
     execution, parts = begin()
-    if pool is None:
-        for part in parts:
-            take_part(execution.pk, part)
-    else:
-        list(pool.map(take_part, [execution.pk] * len(parts), parts))
+    _take_parts(execution.pk, [part for part in parts if part.run_ids], pool)
     seconds = time.perf_counter() - started
     assert Operation.objects.count() == count
-    return count / seconds
+    resumed = time.perf_counter()
+    _take_parts(execution.pk, [part for part in parts if not part.run_ids], pool)
+    seconds_to_all = seconds + time.perf_counter() - resumed
+    steps = StepAggregate.objects.filter(operation="optim_step")
+    assert StepTime.objects.count() == steps.count()
+    return count / seconds, count / seconds_to_all
+
+
+def _take_parts(execution_id: int, parts: list[Any], pool: ProcessPoolExecutor | None) -> None:
+    from telemetry_app.snapshots import take_part
+
+    list((pool.map if pool else map)(take_part, [execution_id] * len(parts), parts))
 
 
 def _copy_rate(ready: list[bytes], count: int) -> float:

@@ -24,7 +24,7 @@ from telemetry_app.run_state import RunVerdict
 from telemetry_app.spans import seconds
 from telemetry_app.step_aggregates import StepChanges, step_changes, store_changes, stored_groups
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
-from telemetry_app.step_time_rows import keep_step_times, parts_of
+from telemetry_app.step_time_rows import are_steps_to_split, keep_step_times, parts_of
 from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
 
@@ -99,8 +99,6 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
             run.save(force_insert=True)
         else:
             run.save_measured()
-        for time in keep_step_times(run, now):
-            growth.add_step(seconds(time.wall), parts_of(time))
         growth.add_losses(
             malformed=operations.malformed_count + samples.malformed_count,
             missing=found_missing,
@@ -114,6 +112,24 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         lag_seconds=max(lags, default=None),
         per_second=max(operations.per_second, samples.per_second),
     )
+
+
+@_collector_paused()
+def split_steps(run_id: str, now: datetime) -> None:
+    """Keep where the time of a run's steps went that ended long enough ago; left out while another task has the run.
+
+    In a transaction behind that of its records: those wait for nothing that can be told from them later.
+    """
+    if not are_steps_to_split(run_id, now):
+        return
+    with transaction.atomic():
+        if not locks.take_until_commit(locks.run_lock(run_id)):
+            return
+        growth = Growth()
+        for run in Run.objects.filter(run_id=run_id):
+            for time in keep_step_times(run, now):
+                growth.add_step(seconds(time.wall), parts_of(time))
+        metric_totals.add(growth, now)
 
 
 def take_turns(workload: str, now: datetime) -> RunTaken | None:

@@ -9,11 +9,11 @@ one killed between any two statements, or a Redis that came back empty leave eac
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
 from django.db.models import F, Value
@@ -26,7 +26,7 @@ from telemetry_app.instants import from_unix
 from telemetry_app.models import Execution, Run
 from telemetry_app.op_history import learned_of
 from telemetry_app.receipt_times import place_received
-from telemetry_app.run_snapshot import RunTaken, take_run, take_turns
+from telemetry_app.run_snapshot import RunTaken, split_steps, take_run, take_turns
 from telemetry_app.run_state import WorkerFact
 from telemetry_app.silences import with_silences
 from telemetry_app.worker_events import record_events
@@ -40,16 +40,18 @@ SETTLED_STATES = ("idle", "finished")  # only new activity changes them
 RUNS_PER_PART = 10  # taken by one task, and read from Redis in one round trip
 _UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)  # what one run's or workload's content can raise
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Runs and workloads that one task takes, and what ops take in other runs: the fields of a `Typical`."""
+    """Runs and workloads that one task takes, and what ops take in other runs: the fields of a `Typical`.
+
+    Of `split_run_ids` it keeps where the time of their steps went, once their records are stored.
+    """
 
     run_ids: Sequence[str] = ()
     workloads: Sequence[str] = ()
     typical: Mapping[str, Any] = field(default_factory=dict)
+    split_run_ids: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -147,10 +149,12 @@ def _plan(now: datetime, *, is_now: bool) -> tuple[list[Part], int]:
     _age_states(index, known, now)
     runs, turns = _chunks(_active_runs(index, now)), _chunks(readers.read_workload_index())
     typical = asdict(typical_of(readers.read_compared_runs(index), models=models_of(known)))
-    if len(runs) == len(turns) == 1:
-        return [Part(runs[0], turns[0], typical)], workers.malformed_count
+    if len(runs) == 1 and len(turns) <= 1:
+        return [Part(runs[0], turns[0] if turns else (), typical, runs[0])], workers.malformed_count
     parts = [Part(workloads=chunk) for chunk in turns]
-    return [*parts, *(Part(run_ids=chunk, typical=typical) for chunk in runs)], workers.malformed_count
+    parts += [Part(run_ids=chunk, typical=typical) for chunk in runs]
+    # All records before any step: lists that overflow lose what was not taken, and a step can be split later.
+    return [*parts, *(Part(split_run_ids=chunk) for chunk in runs)], workers.malformed_count
 
 
 def _clock(workers: readers.LiveWorkers, now: datetime, *, is_now: bool) -> float:
@@ -187,33 +191,42 @@ def _age_states(index: Mapping[str, float], workers: Sequence[WorkerFact], now: 
 
 # --- One part -------------------------------------------------------------------------------------------------
 def _take(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> None:
+    if part.run_ids or part.workloads:
+        _take_records(part, summary, now, is_now=is_now)
+    for run_id in part.split_run_ids:
+        with _bounded(run_id, summary):
+            split_steps(run_id, now)
+
+
+def _take_records(part: Part, summary: PartSummary, now: datetime, *, is_now: bool) -> None:
     workers = readers.read_workers()
     clock = _clock(workers, now, is_now=is_now)
     facts = with_silences(known_workers(workers, clock), now=clock)
     typical = Typical(**part.typical)
     histories = dict(Run.objects.filter(run_id__in=part.run_ids).order_by().values_list("run_id", "op_seconds"))
     for workload in part.workloads:  # before the runs, whose steps are split by them
-        _bounded(workload, summary, partial(take_turns, workload, now))
+        with _bounded(workload, summary):
+            summary.add(workload, take_turns(workload, now))
     runs = readers.read_runs(part.run_ids, newest=readers.SUMMARY_RECORDS)
     place_received(runs.values())
     for run_id, live in runs.items():
         learned = learned_of(histories.get(run_id, {}))
         verdict = state_of_run(live, facts, typical=typical, learned=learned, now=now.timestamp())
-        taken = _bounded(run_id, summary, partial(take_run, live, verdict, now))
-        summary.runs_count += taken is not None
+        with _bounded(run_id, summary):
+            taken = take_run(live, verdict, now)
+            summary.add(run_id, taken)
+            summary.runs_count += taken is not None
 
 
-def _bounded(name: str, summary: PartSummary, take: Callable[[], RunTaken | None]) -> RunTaken | None:
+@contextmanager
+def _bounded(name: str, summary: PartSummary) -> Iterator[None]:
     """Let what one run or workload holds fail that one alone: its transaction is rolled back, the others are taken."""
     try:
-        taken = take()
+        yield
     except _UNSTORABLE as error:
         logger.exception("%s could not be stored", name)
         summary.failed_runs += 1
         summary.error = summary.error or f"{name}: {_words_of(error)}"[:500]
-        return None
-    summary.add(name, taken)
-    return taken
 
 
 # --- The execution --------------------------------------------------------------------------------------------

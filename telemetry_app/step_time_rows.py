@@ -41,6 +41,11 @@ FROM telemetry_app_steptime WHERE run_id = %s AND step BETWEEN %s AND %s ORDER B
 _waits = msgspec.json.Decoder(list[tuple[str | None, str | None, str | None, float]])
 
 
+def are_steps_to_split(run_id: str, now: datetime) -> bool:
+    """Return whether a step of the run ended long enough ago and is not kept, or is to be split once more."""
+    return _steps_to_split(run_id, now) is not None
+
+
 def keep_step_times(run: Run, now: datetime) -> list[step_clock.StepTime]:
     """Keep the steps of a run that ended long enough ago, and return those that were not kept before.
 

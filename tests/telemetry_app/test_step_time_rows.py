@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from telemetry_app import locks, run_snapshot
 from telemetry_app.inspection.time import run_time
 from telemetry_app.models import Operation, RetentionPolicy, Run, Sample, StepTime, Turn
 from telemetry_app.retention import apply_retention
@@ -54,6 +55,33 @@ def test_a_step_is_kept_half_a_minute_after_its_end(trainer):
     snapshot(after_seconds=4 * STEP_SECONDS + 12)
     assert kept_steps() == [0, 1, 2]  # step 2 ended at 52, step 3 at 72, and it is 92
     snapshot(after_seconds=4 * STEP_SECONDS + 12 + 60)
+    assert kept_steps() == [0, 1, 2, 3, 4]
+
+
+def test_records_are_stored_though_their_steps_can_not_be_split(trainer, monkeypatch):
+    write_steps(trainer, range(5))
+    with monkeypatch.context() as patch:
+        patch.setattr(run_snapshot, "keep_step_times", fail)
+        execution = snapshot(after_seconds=500)
+    assert (execution.rows_written, execution.failed_runs) == (20, 1)
+    assert execution.error == f"{RUN}: ValueError: can't be split"
+    assert (Operation.objects.count(), kept_steps()) == (10, [])
+    assert snapshot(after_seconds=510).rows_written == 0
+    assert kept_steps() == [0, 1, 2, 3, 4]
+
+
+def fail(*_):
+    raise ValueError("can't be split")
+
+
+def test_steps_of_a_run_that_another_task_has_are_left_to_the_next_snapshot(trainer, monkeypatch):
+    write_steps(trainer, range(5))
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, "take_until_commit", lambda name: name != locks.run_lock(RUN) or not patched.pop())
+        patched = [True, False]  # free while the records are taken, and then not
+        assert snapshot(after_seconds=500).error == ""
+    assert kept_steps() == []
+    snapshot(after_seconds=510)
     assert kept_steps() == [0, 1, 2, 3, 4]
 
 
