@@ -47,7 +47,7 @@ export class LanesPlot {
 
   draw(chart) {
     const { ctx, bbox } = chart;
-    const ratio = devicePixelRatio;
+    const ratio = uPlot.pxRatio;
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -71,9 +71,9 @@ export class LanesPlot {
     const left = chart.valToPos(span.start, "x", true);
     const right = chart.valToPos(span.end, "x", true);
     if (right < bbox.left || left > bbox.left + bbox.width) return;
-    const height = (LANE - NAME - 5) * devicePixelRatio * (span.isThin ? 0.5 : 1);
+    const height = (LANE - NAME - 5) * uPlot.pxRatio * (span.isThin ? 0.5 : 1);
     ctx.fillStyle = span.style();
-    ctx.fillRect(left, top + NAME * devicePixelRatio, Math.max(1, right - left), height);
+    ctx.fillRect(left, top + NAME * uPlot.pxRatio, Math.max(1, right - left), height);
   }
 
   describe(index, chart) {
