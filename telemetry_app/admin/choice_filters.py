@@ -1,11 +1,11 @@
-"""Filters by a field with choices, which name them as the pages do."""
+"""Filters by a field's values, which name them as the pages do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from django.contrib.admin import ChoicesFieldListFilter
+from django.contrib.admin import AllValuesFieldListFilter, ChoicesFieldListFilter
 from django.utils.text import capfirst
 
 from telemetry_app.templatetags.telemetry import words
@@ -20,3 +20,12 @@ class WordsFilter(ChoicesFieldListFilter):
         names = [None, *(value for value, _ in self.field.flatchoices)]
         for choice, name in zip(found, names, strict=False):
             yield choice if name is None else {**choice, "display": capfirst(words(name))}
+
+
+class ValuesInWordsFilter(AllValuesFieldListFilter):
+    """All values that rows have, by their words: `api_server` is "API server"."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Yield the choices of the theme's filter, "All" first."""
+        for choice in super().choices(changelist):
+            yield {**choice, "display": capfirst(words(choice["display"]))}

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
+from telemetry_app.admin.choice_filters import ValuesInWordsFilter
 from telemetry_app.admin.read_only import PageAdmin
 from telemetry_app.admin.worker_page import worker_page, worker_plot_urls
 from telemetry_app.health import Health
@@ -45,7 +46,7 @@ class WorkerAdmin(PageAdmin):
         "shown_outstanding", "node",
     )  # fmt: skip
     list_display_links = ("shown_worker",)
-    list_filter = ("role", HealthFilter)
+    list_filter = (("role", ValuesInWordsFilter), HealthFilter)
     search_fields = ("worker", "pod", "node", "host")
     search_help_text = "Any part of a worker's id, pod, node or host"
     ordering = ("-last_heartbeat_at", "worker")
