@@ -15,8 +15,8 @@ from telemetry_app.admin.gpu_bar import gpu_bar
 from telemetry_app.admin.incidents import incidents_shown
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
 from telemetry_app.health import Health
-from telemetry_app.incident_changes import TROUBLES
-from telemetry_app.inspection.every_run import every_run
+from telemetry_app.incident_changes import TROUBLES, WAITS
+from telemetry_app.inspection.every_run import EveryRun, every_run
 from telemetry_app.inspection.fleet import fleet_as_told
 from telemetry_app.inspection.known_runs import stored_or
 from telemetry_app.inspection.run_previews import RunPreview, run_previews
@@ -28,12 +28,21 @@ SHOWN_RUNS = 10
 SHOWN_TROUBLE = 8
 INCIDENTS_SPAN = timedelta(days=1)  # incidents that ended so lately are shown beside the open ones
 
+# What the page shows, and the permission without which its part is left out: that of the list behind it.
+_VIEWS = {
+    "runs, their requests and GPUs": "view_run",
+    "failures": "view_failedoperation",
+    "workers": "view_worker",
+    "incidents": "view_incident",
+}
+
 admin.site.index_template = "telemetry_app/dashboard.html"
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Add what the index shows (the theme's `DASHBOARD_CALLBACK`)."""
     context["title"] = "Fleet"
+    context["hidden"] = [words for words, name in _VIEWS.items() if not request.user.has_perm(f"telemetry_app.{name}")]
     try:
         context |= _fleet(timezone.now().timestamp())
     except (LiveDataUnavailableError, HistoryUnavailableError) as error:
@@ -49,6 +58,7 @@ def _fleet(now: float) -> dict[str, Any]:
     bar = gpu_bar(found["gpu"])
     newest = stored_or([], told.fleet, _newest_runs)
     held = stored_or({}, told.fleet, lambda: incidents_shown(since=from_unix(now) - INCIDENTS_SPAN))
+    _tell_states_now(held.get("incidents", ()), told)
     named = {part.run_id for part in bar} | {
         entry["run_id"] for entry in [*_shown_entries(found), *held.get("incidents", ())]
     }
@@ -68,6 +78,15 @@ def _fleet(now: float) -> dict[str, Any]:
         "names": names,
         "history_fault": told.fleet.history_fault,
     }
+
+
+def _tell_states_now(incidents: Iterable[dict[str, Any]], told: EveryRun) -> None:
+    """Add what the run is now to each open incident that tells another state, with the cause that it began with."""
+    states = (*TROUBLES, *WAITS)
+    for incident in incidents:
+        verdict = told.verdicts.get(incident["run_id"]) if incident["is_open"] else None
+        if verdict and verdict.state in states and incident["code"] in states and verdict.state != incident["code"]:
+            incident["state_now"] = verdict.state
 
 
 def _newest_runs() -> list[tuple[Run, RunPreview]]:

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 import redis
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from django.utils.html import escape
 
 from telemetry_app.admin.gpu_bar import gpu_bar
-from telemetry_app.models import Run
+from telemetry_app.groups import VIEWER
+from telemetry_app.models import Incident, Run
 from telemetry_app.snapshots import take_snapshot
 from workers_client import wire
 from workers_client.codec import encode_object
@@ -77,7 +81,7 @@ def test_trouble_is_named_with_who_holds_it_and_each_figure_leads_to_its_list(
     for expected in ("run-a", "lost", "trainer-gone", "CudaOutOfMemory"):
         assert expected in shown
     links = set(re.findall(r'href="(/admin/[^"]*\?[^"]*)"', shown))
-    expected_links = {"state__exact=lost", "stuck=yes", "hours=1", "role__exact=trainer&amp;health=lost"}
+    expected_links = {"state__exact=lost", "stuck=yes", "hours=1", "role=trainer&amp;health=lost"}
     for query in expected_links:
         [address] = [link for link in links if link.endswith(query)]
         listed = text_of(admin_client, address.replace("&amp;", "&"))
@@ -151,3 +155,40 @@ def test_a_redis_that_does_not_answer_is_asked_once(
     assert "what stands here is history" in shown
     assert shown.count("Redis can't be read") == 1
     assert len(asked) == 1  # each time takes as long as a time-out
+
+
+def test_who_may_not_see_runs_sees_none_and_is_told_so(client: Client, redis_client: redis.Redis) -> None:
+    put_run(redis_client, "a-run-of-others", worker="a-worker-of-others")
+    take_snapshot()
+    client.force_login(get_user_model().objects.create_user("nobody-yet", is_staff=True))
+    shown = text_of(client)
+    assert "a-run-of-others" not in shown
+    assert "a-worker-of-others" not in shown
+    assert "Not shown, as your user may not see them: runs" in shown
+    assert "This site" in shown
+    viewer = get_user_model().objects.create_user("viewer", is_staff=True)
+    viewer.groups.add(Group.objects.get(name=VIEWER))
+    client.force_login(viewer)
+    assert "a-run-of-others" in text_of(client)
+    assert "Not shown" not in text_of(client)
+
+
+def test_the_filter_of_workers_names_roles_as_the_pages_do(admin_client: Client, redis_client: redis.Redis) -> None:
+    record = {"worker": "api-1", "role": "api_server", "at": time.time(), "runs": []}
+    redis_client.set(wire.worker_key("api-1"), encode_object(record))
+    redis_client.zadd(wire.WORKERS_KEY, {"api-1": time.time()})
+    take_snapshot()
+    shown = text_of(admin_client, "/admin/telemetry_app/worker/")
+    assert re.search(r"role=api_server[^>]*title=\"API server\"", shown)
+
+
+def test_an_open_incident_says_what_its_run_is_now(admin_client: Client, redis_client: redis.Redis) -> None:
+    put_run(redis_client, "run-a", worker="trainer-gone")
+    take_snapshot()
+    now = timezone.now()
+    Incident.objects.create(
+        run_id="run-a", code="stuck", started_at=now, last_held_at=now, changed_at=now, cause="as it began"
+    )
+    shown = text_of(admin_client)
+    began = shown[shown.index('id="fleet-incidents"') :]
+    assert re.search(r"as it began.*?now</span>.*?lost", began, re.DOTALL)
