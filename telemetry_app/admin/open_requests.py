@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -10,17 +10,20 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
-from telemetry_app.inspection.requests import all_requests
+from telemetry_app.api.cursors import decode_cursor, encode_cursor
+from telemetry_app.api.paging import NUMBER
+from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError, LiveDataUnavailableError
+from telemetry_app.inspection.requests import Position, all_requests
 from telemetry_app.models import Run
 
 SHOWN_ENTRIES = 200
 VIEW_PERMISSION = "telemetry_app.view_run"
+_POSITION = (NUMBER, str, str, str)
 _CHOICES = (("", "All open", None), ("yes", "Stuck", True), ("no", "Not stuck", False))
 
 
 def requests_view(request: HttpRequest) -> HttpResponse:
-    """Show the open requests, the oldest first; `?stuck=` is `yes`, `no` or nothing."""
+    """Show the open requests, the oldest first; `?stuck=` is `yes`, `no` or nothing, `?cursor=` where a page begins."""
     if not request.user.has_perm(VIEW_PERMISSION):
         raise PermissionDenied
     asked = request.GET.get("stuck", "")
@@ -30,15 +33,39 @@ def requests_view(request: HttpRequest) -> HttpResponse:
         "title": "Open requests",
         "choices": [{"word": word, "label": label, "is_chosen": word == asked} for word, label, _ in _CHOICES],
     }
-    return TemplateResponse(request, "telemetry_app/requests.html", context | _found(wanted))
+    return TemplateResponse(request, "telemetry_app/requests.html", context | _found(request, wanted))
 
 
-def _found(wanted: bool | None) -> dict[str, Any]:
-    now = timezone.now()
+def _found(request: HttpRequest, wanted: bool | None) -> dict[str, Any]:
+    now, after = timezone.now(), _after(request)
     try:
-        page, coverage = all_requests(stuck=wanted, after=None, size=SHOWN_ENTRIES, now=now.timestamp())
+        page, coverage = all_requests(stuck=wanted, after=after, size=SHOWN_ENTRIES, now=now.timestamp())
     except (LiveDataUnavailableError, HistoryUnavailableError) as error:
         return {"outage": str(error)}
     run_ids = {entry["run_id"] for entry in page.results}
     named = Run.objects.filter(pk__in=run_ids).exclude(name="").values_list("run_id", "name")
-    return {"found": page, "as_of": now, "coverage": coverage, "names": dict(named) if coverage["history"] else {}}
+    return {
+        "found": page,
+        "as_of": now,
+        "coverage": coverage,
+        "names": dict(named) if coverage["history"] else {},
+        "is_first_page": after is None,
+        "next_page": _next_page(request, page.next_position),
+    }
+
+
+def _after(request: HttpRequest) -> Position | None:
+    """Return where the page begins; a cursor that is none, or of other filters, is the first page's."""
+    try:
+        found = decode_cursor(request.GET["cursor"], path=request.path, query=request.GET, types=_POSITION)
+    except (KeyError, InvalidQueryError):
+        return None
+    return cast("Position", tuple(found))
+
+
+def _next_page(request: HttpRequest, position: Position | None) -> str:
+    if position is None:
+        return ""
+    query = request.GET.copy()
+    query["cursor"] = encode_cursor(list(position), path=request.path, query=request.GET)
+    return f"?{query.urlencode()}"

@@ -192,3 +192,22 @@ def test_an_open_incident_says_what_its_run_is_now(admin_client: Client, redis_c
     shown = text_of(admin_client)
     began = shown[shown.index('id="fleet-incidents"') :]
     assert re.search(r"as it began.*?now</span>.*?lost", began, re.DOTALL)
+
+
+def test_all_open_requests_are_reached_page_by_page(
+    admin_client: Client, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("telemetry_app.admin.open_requests.SHOWN_ENTRIES", 2)
+    for number in range(3):
+        put_run(redis_client, f"run-{number}", worker=f"worker-{number}")
+    path, seen = "/admin/telemetry_app/run/requests/?stuck=yes", set()
+    first = text_of(admin_client, path)
+    seen |= set(re.findall(r">worker-\d<", first))
+    assert len(seen) == 2
+    following = re.search(r'id="requests-next"><a class="t-link" href="(\?[^"]+)"', first)
+    assert following
+    second = text_of(admin_client, path.split("?")[0] + following[1].replace("&amp;", "&"))
+    assert len(seen | set(re.findall(r">worker-\d<", second))) == 3
+    assert "requests-next" not in second
+    assert "Back to the oldest" in second
+    assert set(re.findall(r">worker-\d<", text_of(admin_client, path + "&cursor=nonsense"))) == seen
