@@ -105,9 +105,9 @@ class IncidentAdmin(PageAdmin):
         url = reverse("admin:telemetry_app_run_change", args=[admin.utils.quote(incident.run_id)])
         return format_html('<a class="t-link" href="{}">{}</a>', url, incident.run.name or short(incident.run_id, 28))
 
-    @display(description="Cause")
+    @display(description="Cause, as it began")
     def shown_cause(self, incident: Incident) -> SafeString:
-        """The facts in words."""
+        """The facts in words, ages among them, as they were when it began."""
         return format_html('<span class="t-reason" title="{}">{}</span>', incident.cause, incident.cause)
 
     @display(description="Since", ordering="started_at")

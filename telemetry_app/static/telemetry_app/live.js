@@ -120,7 +120,7 @@ function show(fresh) {
 // --- What the page says of itself -------------------------------------------------------------------------------
 const WORDS = {
   live: "Live",
-  polling: `Every ${POLL_SECONDS} s`,
+  polling: "Asks every few seconds",
   stale: "The site does not answer: this is old",
   "signed-out": "Signed out: load the page again",
 };
