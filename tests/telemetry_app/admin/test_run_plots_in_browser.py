@@ -75,7 +75,10 @@ def test_a_zoomed_plot_is_sent_on_by_its_address(
     admin_page: Page, live_server: LiveServer, writer: RecordWriter
 ) -> None:
     admin_page.goto(live_server.url + RUN_PAGE)
-    drag(admin_page, figure(admin_page, "step-time"), 0.25, 0.5)
+    shown = figure(admin_page, "step-time")
+    spared = "canvas => canvas.getBoundingClientRect().width - canvas.width"
+    assert abs(shown.locator(".uplot canvas").evaluate(spared)) < 2
+    drag(admin_page, shown, 0.25, 0.5)
     expect(admin_page).to_have_url(re.compile(r"from=1\d&to=(29|30)"))
     label = admin_page.locator(".p-range")
     expect(label).to_contain_text(re.compile(r"^Steps 1\d to (29|30)"))
@@ -89,12 +92,15 @@ def test_a_zoomed_plot_is_sent_on_by_its_address(
     assert "from=" not in colleague.url
 
 
-def test_a_drag_on_a_wall_shows_what_it_went_over(
+def test_a_plot_on_a_wall_has_as_many_pixels_as_the_screen_and_a_drag_shows_what_it_went_over(
     admin_page: Page, live_server: LiveServer, writer: RecordWriter
 ) -> None:
     admin_page.set_viewport_size({"width": 3840, "height": 2160})
     admin_page.goto(live_server.url + RUN_PAGE)
-    drag(admin_page, figure(admin_page, "step-time"), 0.25, 0.5)
+    shown = figure(admin_page, "step-time")
+    spared = "canvas => canvas.getBoundingClientRect().width - canvas.width"
+    assert abs(shown.locator(".uplot canvas").evaluate(spared)) < 2
+    drag(admin_page, shown, 0.25, 0.5)
     expect(admin_page).to_have_url(re.compile(r"from=1\d&to=(29|30)"))
 
 
