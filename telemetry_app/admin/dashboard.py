@@ -13,6 +13,7 @@ from django.utils.text import capfirst
 
 from telemetry_app.admin.gpu_bar import gpu_bar
 from telemetry_app.admin.incidents import incidents_shown
+from telemetry_app.admin.run_names import run_names
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError
 from telemetry_app.health import Health
 from telemetry_app.incident_changes import TROUBLES, WAITS
@@ -62,7 +63,7 @@ def _fleet(now: float) -> dict[str, Any]:
     named = {part.run_id for part in bar} | {
         entry["run_id"] for entry in [*_shown_entries(found), *held.get("incidents", ())]
     }
-    names = stored_or({}, told.fleet, lambda: _names(named))
+    names = run_names(named) if told.fleet.has_history else {}
     return {
         "fleet": found,
         "run_states": [(state, states[state]) for state in RunState.values if states.get(state)],
@@ -97,11 +98,6 @@ def _newest_runs() -> list[tuple[Run, RunPreview]]:
 
 def _shown_entries(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*found["stuck_requests"]["oldest"], *found["failures"]["newest"]]
-
-
-def _names(run_ids: Iterable[str]) -> dict[str, str]:
-    """Return what people call these runs, of those that have a name."""
-    return dict(Run.objects.filter(pk__in=list(run_ids)).exclude(name="").values_list("run_id", "name"))
 
 
 def _worker_rows(by_role: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:

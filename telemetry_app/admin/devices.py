@@ -19,13 +19,14 @@ from telemetry_app.admin.device_spans import SPANS, ChosenSpan, chosen_span
 from telemetry_app.admin.device_tables import DayRow, DeviceDays, DeviceRuns, by_day, by_run, computing_by_run
 from telemetry_app.admin.freshness import history_freshness
 from telemetry_app.admin.gpu_bar import GpuPart, bar_parts, shown_runs
+from telemetry_app.admin.run_names import run_names
 from telemetry_app.api.devices import DAY, RUN, DeviceViewSet
 from telemetry_app.api.renderers import CsvRenderer
 from telemetry_app.device_share import IDLE, IDLE_WHILE_WAITED, SWITCHING, DeviceRow
 from telemetry_app.exceptions import InvalidQueryError, LiveDataUnavailableError
 from telemetry_app.inspection.devices import DeviceTimes, device_fields, device_times
 from telemetry_app.instants import from_unix, rfc3339
-from telemetry_app.models import Run, Turn
+from telemetry_app.models import Turn
 from workers_client import wire
 
 DEVICES_ON_A_PAGE = 50
@@ -141,11 +142,6 @@ def _url(name: str, query: Mapping[str, str]) -> str:
     return f"{reverse(f'admin:{name}')}?{urlencode(query)}"
 
 
-def _names(run_ids: Iterable[str | None]) -> dict[str, str]:
-    """Return what people call these runs, of those that have a name."""
-    return dict(Run.objects.filter(pk__in=[run for run in run_ids if run]).exclude(name="").values_list("pk", "name"))
-
-
 def _parts(rows: Iterable[DeviceRow], shown: list[str | None]) -> list[GpuPart]:
     known = list(rows)
     rest = dict.fromkeys((SWITCHING, IDLE_WHILE_WAITED, IDLE), 0.0)
@@ -173,7 +169,7 @@ def _listed(request: HttpRequest, found: DeviceTimes, span: ChosenSpan) -> dict[
     ]
     pages = {word: _url("telemetry_gpus", {**span.query, "page": str(number)}) for word, number in _neighbours(page)}
     return {"devices": devices, "devices_count": len(rows), "page": page, "pages": pages,
-            "total_parts": _parts(every, shown), "names": _names(shown)}  # fmt: skip
+            "total_parts": _parts(every, shown), "names": run_names(shown)}  # fmt: skip
 
 
 def _neighbours(page: Any) -> list[tuple[str, int]]:
@@ -197,7 +193,7 @@ def _one(device: str, found: DeviceTimes, *, by: str) -> dict[str, Any]:
         "waited_seconds": sum(row.neighbours_waited_seconds for row in rows),
         "runs": runs,
         "days": days and {"days_count": days.days_count, "rows": [_day(device, row) for row in days.rows]},
-        "names": _names([*shown, *listed]),
+        "names": run_names([*shown, *listed]),
         "csv_url": _url("telemetry_gpu_csv", {"device": device, "by": by, **_instants(found.since, found.until)}),
     }
 

@@ -13,11 +13,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from telemetry_app.admin.run_names import run_names
 from telemetry_app.exceptions import HistoryUnavailableError, LiveDataUnavailableError, NotFoundError
 from telemetry_app.inspection.incidents import incident_fields
 from telemetry_app.inspection.verdict import run_verdict
 from telemetry_app.instants import rfc3339
-from telemetry_app.models import Incident, Operation, Run, VerdictPass
+from telemetry_app.models import Incident, Operation, VerdictPass
 from telemetry_app.templatetags.telemetry import words
 
 SHOWN_RECORDS = 50
@@ -45,7 +46,7 @@ def incident_page(key: str) -> dict[str, Any]:
         "records": _records(row),
         "verdict": None if row.ended_at else _verdict(row.run_id),
         "others": others,
-        "names": dict(Run.objects.filter(pk__in=run_ids).exclude(name="").values_list("pk", "name")),
+        "names": run_names(run_ids),
         "last_pass_at": last_pass_at,
         **_links(row),
     }

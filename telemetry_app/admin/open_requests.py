@@ -10,11 +10,11 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
+from telemetry_app.admin.run_names import run_names
 from telemetry_app.api.cursors import decode_cursor, encode_cursor
 from telemetry_app.api.paging import NUMBER
 from telemetry_app.exceptions import HistoryUnavailableError, InvalidQueryError, LiveDataUnavailableError
 from telemetry_app.inspection.requests import Position, all_requests
-from telemetry_app.models import Run
 
 SHOWN_ENTRIES = 200
 VIEW_PERMISSION = "telemetry_app.view_run"
@@ -42,13 +42,11 @@ def _found(request: HttpRequest, wanted: bool | None) -> dict[str, Any]:
         page, coverage = all_requests(stuck=wanted, after=after, size=SHOWN_ENTRIES, now=now.timestamp())
     except (LiveDataUnavailableError, HistoryUnavailableError) as error:
         return {"outage": str(error)}
-    run_ids = {entry["run_id"] for entry in page.results}
-    named = Run.objects.filter(pk__in=run_ids).exclude(name="").values_list("run_id", "name")
     return {
         "found": page,
         "as_of": now,
         "coverage": coverage,
-        "names": dict(named) if coverage["history"] else {},
+        "names": run_names(entry["run_id"] for entry in page.results) if coverage["history"] else {},
         "is_first_page": after is None,
         "next_page": _next_page(request, page.next_position),
     }

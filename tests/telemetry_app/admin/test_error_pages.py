@@ -92,6 +92,7 @@ def test_a_locked_table_is_named_soon_with_the_rest_of_the_fleet_page_standing(
             cursor.execute("BEGIN")
             cursor.execute("LOCK TABLE telemetry_app_run IN ACCESS EXCLUSIVE MODE")
         fleet, runs = admin_client.get("/admin/"), admin_client.get("/admin/telemetry_app/run/")
+        gpus = admin_client.get("/admin/telemetry_app/run/gpus/")
     finally:
         other.close()
         connection.close()  # and its lock_timeout with it
@@ -99,6 +100,7 @@ def test_a_locked_table_is_named_soon_with_the_rest_of_the_fleet_page_standing(
     assert "PostgreSQL is busy: another session keeps a table locked." in fleet.content.decode()
     assert "This site" in fleet.content.decode()
     assert "No runs yet" not in fleet.content.decode()
+    assert gpus.status_code == 200  # it needs no more of runs than their names
     assert runs.status_code == 503
     assert "<h1>PostgreSQL is busy</h1>" in runs.content.decode()
     assert "keeps a table locked" not in admin_client.get("/admin/").content.decode()
