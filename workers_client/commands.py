@@ -47,17 +47,25 @@ def command_ids(command: Any) -> CommandIds:
     return CommandIds(request_id, _operation(command), run_id, command.get("trace_context"))
 
 
-def add_trace(fields: dict[str, Any], trace_context: Any, started_at: float) -> None:
-    """Add to a record what comes from a command's trace context: queue time and trace."""
+def held_trace(trace_context: Any) -> tuple[float | None, str | None] | None:
+    """Return what a record takes from a command's trace context: when it was enqueued, and its `traceparent`.
+
+    The rest, as baggage, is of any size.
+    """
     if type(trace_context) is not dict and not isinstance(trace_context, Mapping):
-        return
-    stamp = trace_context.get(wire.ENQUEUED_AT_ENTRY)
-    enqueued_at = None if stamp is None else _stamp(stamp)
+        return None
+    stamp, parent = trace_context.get(wire.ENQUEUED_AT_ENTRY), trace_context.get("traceparent")
+    is_parent = isinstance(parent, str) and len(parent) <= _TRACEPARENT_LIMIT
+    return None if stamp is None else _stamp(stamp), parent if is_parent else None
+
+
+def add_trace(fields: dict[str, Any], trace: tuple[float | None, str | None], started_at: float) -> None:
+    """Add to a record what `held_trace` kept: queue time and trace."""
+    enqueued_at, parent = trace
     if enqueued_at is not None:
         fields["enqueued_at"] = enqueued_at
         fields["queue_seconds"] = max(0.0, int((started_at - enqueued_at) * 1e6) / 1e6)
-    parent = trace_context.get("traceparent")
-    if isinstance(parent, str) and len(parent) <= _TRACEPARENT_LIMIT:
+    if parent is not None:
         parts = parent.split("-")
         if len(parts) >= 4 and len(parts[1]) == 32 and len(parts[2]) == 16 and parent.isascii():  # W3C Trace Context
             fields["trace_id"], fields["span_id"] = parts[1], parts[2]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from workers_client import buffer, events, wire
 from workers_client.buffer import Pending, RecordBuffer
-from workers_client.commands import CommandIds, ErrorWords
-from workers_client.records import encode_fields, encode_operation, operation_size
+from workers_client.commands import CommandIds, ErrorWords, held_trace
+from workers_client.records import encode_fields, encode_operation, held_metrics, held_work, operation_size
 from workers_client.requests import UNANSWERED, UNDELIVERED, UNSAMPLED, OpenRequests, RecentMarks
 from workers_client.run_totals import Command, RunTotals
 from workers_client.wire_values import TEXT_LIMIT, count, text
@@ -179,9 +179,12 @@ class Fold:
         if operation == wire.OPTIM_STEP and error is None:
             totals.step(at)
         kind = buffer.FAILURE if is_failed else buffer.OPERATION
+        trace = None if trace_context is None else held_trace(trace_context)
+        held = None if metrics is None else held_metrics(metrics)
+        work = None if work is None else held_work(work)
         data = (
-            self._next_id(), totals, own_step, role, request_id, operation, trace_context, started_at, at,
-            elapsed_seconds, error, metrics, replaced, work,
+            self._next_id(), totals, own_step, role, request_id, operation, trace, started_at, at,
+            elapsed_seconds, error, held, replaced, work,
         )  # fmt: skip
         size = operation_size(metrics)
         self.records.add(

@@ -73,7 +73,8 @@ class Operation:
 
     def __enter__(self) -> Operation:
         core = self._core
-        if core.current is None and HAS_GIL:
+        # An op inside one of several is told apart by its context: it never runs alone, though the first has ended.
+        if core.current is None and HAS_GIL and not core.others:
             core.current = self
         else:
             self._token = _op_of_context.set(self)
@@ -119,7 +120,6 @@ class Operation:
                     metrics, failure = self._read(result, kind)
             if failure is not None:
                 failure = failure_words(failure)
-            core.last_request_id = request_id
             waiting = core.events
             waiting.append(
                 (
@@ -127,6 +127,7 @@ class Operation:
                     self._replaced, self._work,
                 )
             )  # fmt: skip
+            core.last_request_id = request_id  # not before: the fold must meet the op before its answer
             if len(waiting) > core.events_limit:
                 core.relieve()
             if core.turns:
@@ -162,10 +163,11 @@ class Operation:
         others = self._core.others
         if self not in others:
             return False  # a fork empties both places where an op of this process stands
-        try:
+        try:  # noqa: SIM105 - `contextlib` is not loaded for this
             _op_of_context.reset(self._token)
-        except ValueError:  # left in another context than it was entered in
-            _op_of_context.set(None)
+        except ValueError:  # left in another context than it was entered in: what that says of its own op stands
+            pass
+        del self._token  # it holds the host's context, and the op waits for the fold
         others.pop(self, None)
         return True
 

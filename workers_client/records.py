@@ -13,7 +13,8 @@ from workers_client.run_totals import RunTotals
 from workers_client.wire_values import count, text
 
 # What the fold keeps of an op: its id, its run, the worker's own steps before it, role, request id, operation, trace
-# context, started_at (None of an op that never ran), at, elapsed_seconds, error, metrics, replaced, work.
+# context, started_at (None of an op that never ran), at, elapsed_seconds, error, metrics, replaced, work. Of the
+# trace context, metrics and work it keeps what `held_…` returns: a record may wait for long.
 OpData = tuple[
     str, RunTotals, int, str, str, str, Any, "float | None", float, "float | None", "ErrorWords | None", Any, Any, Any
 ]
@@ -27,7 +28,7 @@ _KNOWN_NAMES_LIMIT = 4_096
 def encode_operation(data: OpData) -> bytes:
     """Encode an op record. The run's step base must be known: a record's step is the base and the own steps before."""
     (
-        record_id, totals, own_step, role, request_id, operation, trace_context, started_at, at, elapsed, error,
+        record_id, totals, own_step, role, request_id, operation, trace, started_at, at, elapsed, error,
         metrics, replaced, work,
     ) = data  # fmt: skip
     fields: dict[str, Any] = {
@@ -47,8 +48,8 @@ def encode_operation(data: OpData) -> bytes:
         fields["started_at"] = int(started_at * 1e6) / 1e6
     if elapsed is not None:
         fields["elapsed_seconds"] = int(elapsed * 1e9) / 1e9
-    if trace_context is not None:
-        add_trace(fields, trace_context, at if started_at is None else started_at)
+    if trace is not None:
+        add_trace(fields, trace, at if started_at is None else started_at)
     if metrics is not None or replaced is not None:
         _add_metrics(fields, metrics, replaced)
     if work is not None:
@@ -69,6 +70,20 @@ def encode_fields(fields: dict[str, Any]) -> bytes:
 def operation_size(metrics: Any) -> int:
     """Return about how many bytes an op takes in memory while it waits: its fixed part and its metrics."""
     return 900 + 120 * (len(metrics) if metrics is not None else 0)
+
+
+def held_metrics(metrics: dict[Any, Any]) -> dict[Any, Any]:
+    """Return metrics as plain numbers: a tensor may hold its batch or its graph, and its host may change it."""
+    if _FLOAT.issuperset(map(type, metrics.values())):
+        return metrics
+    numbers = {name: recorded_number(value) for name, value in metrics.items()}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def held_work(work: tuple[Any, Any, Any]) -> tuple[int | None, int | None, str | None]:
+    """Return tokens, datums and batch as the record has them, None of what is unusable."""
+    tokens, datums, batch = work
+    return count(tokens), count(datums), None if batch is None else text(str(batch))
 
 
 def _add_metrics(fields: dict[str, Any], metrics: dict[Any, Any] | None, replaced: dict[Any, str] | None) -> None:
@@ -109,8 +124,8 @@ def split_metrics(
 
 
 def _add_work(fields: dict[str, Any], tokens: Any, datums: Any, batch: Any) -> None:
-    counted = {"tokens": count(tokens), "datums": count(datums), "batch": None if batch is None else text(str(batch))}
-    fields.update({name: value for name, value in counted.items() if value is not None})
+    said = {"tokens": tokens, "datums": datums, "batch": batch}
+    fields.update({name: value for name, value in said.items() if value is not None})
 
 
 def _is_metric_name(name: Any) -> bool:
