@@ -62,10 +62,10 @@ def recorded_number(value: Any) -> float | None:
 
     A tensor on an accelerator counts as none: reading it would make the host wait for the device.
     """
-    device = getattr(value, "device", None)
-    if device is not None and not isinstance(value, (int, float)) and str(device) != "cpu":
-        return None
     try:
+        device = getattr(value, "device", None)
+        if device is not None and not isinstance(value, (int, float)) and str(device) != "cpu":
+            return None
         return plain_number(value)
     except Exception:  # noqa: BLE001 - one odd value costs one metric
         return None

@@ -90,9 +90,7 @@ def test_a_context_of_the_hosts_is_let_go_where_an_op_beside_another_ends(idle: 
         assert not is_alive(held)
 
 
-@pytest.mark.parametrize(
-    "where", ["metrics", "trace_context", "tokens", "datums", "batch"]
-)  # fmt: skip
+@pytest.mark.parametrize("where", ["metrics", "trace_context", "tokens", "datums", "batch"])
 def test_a_record_that_waits_holds_numbers_and_words_alone(idle: Recorder, where: str) -> None:
     large = Tensor(2.5)
     held = weakref.ref(large)
@@ -115,6 +113,17 @@ def test_a_record_that_waits_holds_numbers_and_words_alone(idle: Recorder, where
         assert after["enqueued_at"] == 1779264000.5
     del large
     assert not is_alive(held)
+
+
+def test_a_metric_that_can_not_be_read_costs_itself_alone(idle: Recorder) -> None:
+    class Lost:
+        @property
+        def device(self) -> str:
+            raise RuntimeError("the device is gone")
+
+    record(idle, command(1), {"type": "done", "metrics": {"loss:mean": Lost(), "grad_norm:mean": 0.5}})
+    [record_of] = fold(idle)
+    assert record_of["metrics"] == {"grad_norm:mean": 0.5}
 
 
 def nan_op(recorder: Recorder, number: int) -> None:
