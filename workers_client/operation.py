@@ -65,7 +65,7 @@ class Operation:
         """Take the worker's result: its `metrics`, and whether it is a `RequestFailedResponse`.
 
         `tokens` and `datums` say how much work it was; `batch` is the same for ops that ran as one computation. What
-        counts is the result as it is when the op ends.
+        counts is the result as it is when the op ends; a tensor is read within a flush interval, so it must not change.
         """
         self._result = result
         if tokens is not None or datums is not None or batch is not None:
