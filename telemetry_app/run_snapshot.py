@@ -125,10 +125,12 @@ def split_steps(run_id: str, now: datetime) -> None:
     with transaction.atomic():
         if not locks.take_until_commit(locks.run_lock(run_id)):
             return
+        run = Run.objects.filter(run_id=run_id).first()
+        if run is None:  # retention removed it meanwhile
+            return
         growth = Growth()
-        for run in Run.objects.filter(run_id=run_id):
-            for time in keep_step_times(run, now):
-                growth.add_step(seconds(time.wall), parts_of(time))
+        for time in keep_step_times(run, now):
+            growth.add_step(seconds(time.wall), parts_of(time))
         metric_totals.add(growth, now)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.workers import RUN, command, end_recorder, ledger, make_recorder
 from workers_client import ledger as folding
-from workers_client import wire
+from workers_client import operation, wire
 from workers_client.core import Core
 from workers_client.recorder import Recorder
 
@@ -145,6 +145,17 @@ def test_what_a_host_does_with_an_op_that_ended_changes_nothing_of_its_record(re
     assert (record["status"], record["metrics"], record["tokens"]) == ("succeeded", {"loss:mean": 1.5}, 7)
     stats = recorder.stats()
     assert (stats["produced"]["failure"], stats["hook_errors"]) == (0, 1)  # the op that ran a second time
+
+
+@pytest.mark.parametrize(("every_seconds", "samples"), [(3_600.0, 1), (0.0, 20)])
+def test_the_cost_of_a_hook_is_measured_now_and_then(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, every_seconds: float, samples: int
+) -> None:
+    monkeypatch.setattr(operation, "COST_EVERY_SECONDS", every_seconds)
+    for number in range(20):
+        call(recorder, number, "ran")
+    assert len(recorder._core.hook_costs) == samples
+    assert recorder.stats()["hook_p99_us"] > 0
 
 
 def test_a_shutdown_command_that_is_run_and_answered_counts_as_nothing() -> None:
