@@ -93,9 +93,9 @@ FROM generate_series(0, %(rows)s - 1) n,
 """
 _STEPS = """
 INSERT INTO telemetry_app_stepaggregate (run_id, step, operation, count, failures, cancelled, seconds, queue_seconds,
-  metrics, nonfinite, batches, started_at, finished_at)
+  metric_names, metric_numbers, nonfinite, batches, started_at, finished_at)
 SELECT run_id, step, operation, count(*), count(*) FILTER (WHERE status = 'failed'), 0, count(*), count(*) / 2.0,
-  '{"loss:mean": [4, 1.25, 1.25, 1.25, 1.25, 1796000000]}', '{}', '[]', min(started_at), max(at)
+  '{loss:mean}', '{4, 1.25, 1.25, 1.25, 1.25, 1796000000}', '{}', '[]', min(started_at), max(at)
 FROM telemetry_app_operation GROUP BY run_id, step, operation
 """
 

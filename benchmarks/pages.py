@@ -128,9 +128,9 @@ FROM generate_series(0, %(count)s / 10) n
 """
 _LONG_RUN = """
 INSERT INTO telemetry_app_stepaggregate (run_id, step, operation, count, failures, cancelled, seconds, queue_seconds,
-  metrics, nonfinite, batches, started_at, finished_at)
-SELECT %(run)s, 1000000 + n, operation, 1, 0, 0, 1, 0.5, '{}', '{}', '[]', %(now)s - (%(count)s - n) * interval '4 s',
-  %(now)s - (%(count)s - n) * interval '4 s' + interval '3 s'
+  metric_names, metric_numbers, nonfinite, batches, started_at, finished_at)
+SELECT %(run)s, 1000000 + n, operation, 1, 0, 0, 1, 0.5, '{}', '{}', '{}', '[]',
+  %(now)s - (%(count)s - n) * interval '4 s', %(now)s - (%(count)s - n) * interval '4 s' + interval '3 s'
 FROM generate_series(0, %(count)s - 1) n, unnest(ARRAY['forward_backward', 'optim_step']) operation
 """
 _STEP_TIMES = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, groupby, repeat
 from operator import add
 from struct import Struct
@@ -18,7 +19,7 @@ from msgspec import json
 HEADER, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 ROWS_PER_BLOCK = 250
 _POSTGRES_EPOCH = 946_684_800.0  # 2000-01-01 in unix seconds
-_VARCHAR_OID = 1043  # of PostgreSQL's catalogue pg_type.dat
+_VARCHAR_OID, _FLOAT8_OID = 1043, 701  # of PostgreSQL's catalogue pg_type.dat
 _length, _count, _json_head, _array, _dimension = (Struct(form).pack for form in (">i", ">h", ">ib", ">iii", ">ii"))
 _NULL = _length(-1)
 _encode, _encode_lines = json.Encoder().encode, json.Encoder().encode_lines
@@ -126,15 +127,37 @@ def _jsons(column: Column) -> Packed:
     return map(add, [_json_head(len(line) + 1, 1) for line in lines], lines)
 
 
-def _text_arrays(column: Column) -> Packed:
-    """Pack arrays of one dimension: its length and its lowest index stand before the texts; an empty one has none."""
-    return [_sized(_text_array([_sized(text.encode()) for text in texts])) for texts in column]
+# Arrays have one dimension: its length and its lowest index stand before the values; an empty one has none.
+class _TextArrays(dict[tuple[str, ...], bytes]):
+    """Arrays of texts by their packed form: the names of metrics come again in nearly every row."""
+
+    def __missing__(self, texts: tuple[str, ...]) -> bytes:
+        head = _array(1, 0, _VARCHAR_OID) + _dimension(len(texts), 1) if texts else _array(0, 0, _VARCHAR_OID)
+        packed = self[texts] = _sized(head + b"".join([_sized(text.encode()) for text in texts]))
+        return packed
+
+    def __call__(self, column: Column) -> Packed:
+        return list(map(self.__getitem__, map(tuple, column)))
 
 
-def _text_array(texts: Sequence[bytes]) -> bytes:
-    if not texts:
-        return _array(0, 0, _VARCHAR_OID)
-    return _array(1, 0, _VARCHAR_OID) + _dimension(len(texts), 1) + b"".join(texts)
+def _float_arrays(column: Column) -> Packed:
+    return [_float_array(len(numbers))(numbers) for numbers in column]
+
+
+@lru_cache(1_024)
+def _float_array(size: int) -> Callable[[Sequence[float]], bytes]:
+    """Return what packs so many numbers; those of a row's metrics are as many as the row's before."""
+    if not size:
+        return lambda _: _sized(_array(0, 0, _FLOAT8_OID))
+    form = Struct(">6i" + "id" * size)
+    values: list[float] = [form.size - 4, 1, 0, _FLOAT8_OID, size, 1, *[8] * (2 * size)]
+
+    def pack(numbers: Sequence[float]) -> bytes:
+        own = values.copy()
+        own[7::2] = numbers
+        return form.pack(*own)
+
+    return pack
 
 
 PACKERS: dict[str, Callable[[], Callable[[Column], Packed]]] = {
@@ -143,5 +166,6 @@ PACKERS: dict[str, Callable[[], Callable[[Column], Packed]]] = {
     "double precision": lambda: _floats,
     "timestamp with time zone": lambda: _instants,
     "jsonb": lambda: _jsons,
-    "varchar[]": lambda: _text_arrays,
+    "varchar[]": _TextArrays,
+    "double precision[]": lambda: _float_arrays,
 }

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from operator import attrgetter
 
 from msgspec import Struct
@@ -42,6 +43,49 @@ class MetricSpread(Struct, array_like=True, eq=False, gc=False):
         return self.count, self.min, self.mean, self.max, self.last
 
 
+class MetricColumns(Mapping[str, MetricSpread]):
+    """The metrics of ops that all report the same ones: each number of all metrics stands side by side.
+
+    History keeps them so; a `MetricSpread` of each is made when one is asked for.
+    """
+
+    __slots__ = ("_spreads", "count", "last_at", "lasts", "maxima", "means", "minima", "names")
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        count: int,
+        minima: Sequence[float],
+        means: Sequence[float],
+        maxima: Sequence[float],
+        lasts: Sequence[float],
+        last_at: float,
+    ) -> None:
+        self.names = names
+        self.count = count
+        self.minima = minima
+        self.means = means
+        self.maxima = maxima
+        self.lasts = lasts
+        self.last_at = last_at
+        self._spreads: dict[str, MetricSpread] | None = None
+
+    def __getitem__(self, name: str) -> MetricSpread:
+        return self._by_name()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _by_name(self) -> dict[str, MetricSpread]:
+        if self._spreads is None:
+            numbers = (repeat(self.count), self.minima, self.means, self.maxima, self.lasts, repeat(self.last_at))
+            self._spreads = dict(zip(self.names, map(MetricSpread, *numbers), strict=True))
+        return self._spreads
+
+
 @dataclass(slots=True)
 class OperationGroup:
     """The records of one op name in one step. Instants are unix seconds.
@@ -54,7 +98,7 @@ class OperationGroup:
     failures: int = 0
     seconds: float = 0.0
     queue_seconds: float = 0.0
-    metrics: dict[str, MetricSpread] = field(default_factory=dict)
+    metrics: Mapping[str, MetricSpread] = field(default_factory=dict)
     nonfinite: dict[str, int] = field(default_factory=dict)
     cancelled: int = field(default=0, compare=False)
     first_enqueued_at: float | None = field(default=None, compare=False)
@@ -203,11 +247,9 @@ def _operation_group(records: list[OpRecord]) -> OperationGroup:
     records.sort(key=_at)
     if len({record.at for record in records}) < len(records):
         records.sort(key=lambda record: (record.at, record.identity))
-    metrics = _spreads(records)
     nonfinite: dict[str, int] = {}
     for record in records:
         for name in record.nonfinite:
-            metrics.setdefault(name, MetricSpread())
             nonfinite[name] = nonfinite.get(name, 0) + 1
     batches = _batch_seconds(records)
     alone = [record.elapsed_seconds for record in records if record.elapsed_seconds and record.batch is None]
@@ -217,7 +259,7 @@ def _operation_group(records: list[OpRecord]) -> OperationGroup:
         statuses.count(_FAILED),
         min(sum(alone) + sum(batches.values()), _LARGEST),
         min(sum([record.queue_seconds for record in records if record.queue_seconds]), _LARGEST),
-        metrics,
+        with_nonfinite(_spreads(records), nonfinite),
         nonfinite,
         statuses.count(_CANCELLED),
         min([record.enqueued_at for record in records if record.enqueued_at is not None], default=None),
@@ -230,15 +272,14 @@ def _operation_group(records: list[OpRecord]) -> OperationGroup:
 def _group_of_one(record: OpRecord) -> OperationGroup:
     """Do the same for a single record, which is what an `optim_step` comes as."""
     at, seconds = record.at, record.elapsed_seconds or 0.0
-    metrics = {name: MetricSpread(1, value, value, value, value, at) for name, value in record.metrics.items()}
-    for name in record.nonfinite:
-        metrics.setdefault(name, MetricSpread())
+    values = list(record.metrics.values())
+    metrics = MetricColumns(list(record.metrics), 1, values, values, values, values, at)
     return OperationGroup(
         1,
         int(record.status == _FAILED),
         seconds,
         record.queue_seconds or 0.0,
-        metrics,
+        with_nonfinite(metrics, record.nonfinite),
         dict.fromkeys(record.nonfinite, 1),
         int(record.status == _CANCELLED),
         record.enqueued_at,
@@ -248,18 +289,21 @@ def _group_of_one(record: OpRecord) -> OperationGroup:
     )
 
 
-def _spreads(records: list[OpRecord]) -> dict[str, MetricSpread]:
+def with_nonfinite(metrics: Mapping[str, MetricSpread], names: Iterable[str]) -> Mapping[str, MetricSpread]:
+    """Add metrics that had values, but none that counts."""
+    return {**metrics, **{name: MetricSpread() for name in names if name not in metrics}} if names else metrics
+
+
+def _spreads(records: list[OpRecord]) -> Mapping[str, MetricSpread]:
     """Return the spread of each metric over records, oldest first."""
     names = list(records[0].metrics)
-    if all(list(record.metrics) == names for record in records):  # the usual case, several times faster
+    if [list(record.metrics) for record in records].count(names) == len(records):  # the usual case, much faster
         count, at = len(records), records[-1].at
         columns = list(zip(*[record.metrics.values() for record in records], strict=True))
         means = [sum(values) / count for values in columns]
         if math.isfinite(sum(means)):
-            return {
-                name: MetricSpread(count, min(values), mean, max(values), values[-1], at)
-                for name, values, mean in zip(names, columns, means, strict=True)
-            }
+            minima, maxima = list(map(min, columns)), list(map(max, columns))
+            return MetricColumns(names, count, minima, means, maxima, list(records[-1].metrics.values()), at)
     spreads: dict[str, MetricSpread] = {}
     for name in {name: None for record in records for name in record.metrics}:
         having = [record for record in records if name in record.metrics]

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 # A run without new activity is still read for so long: workers flush seconds apart and their clocks differ.
 QUIET_SECONDS = 120.0
 SETTLED_STATES = ("idle", "finished")  # only new activity changes them
-RUNS_PER_PART = 10  # taken by one task, and read from Redis in one round trip
+RUNS_PER_PART = 5  # taken by one task, and read from Redis in one round trip
 _UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)  # what one run's or workload's content can raise
 
 

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from django.db.models import Q
 from django.db.models.functions import Collate
-from msgspec import to_builtins
+from msgspec.structs import astuple
 
 from telemetry_app import bulk
 from telemetry_app.bulk import Table
-from telemetry_app.grouping import MetricSpread, OperationGroup, OperationKey, group_operations, merged
+from telemetry_app.grouping import (
+    MetricColumns,
+    MetricSpread,
+    OperationGroup,
+    OperationKey,
+    group_operations,
+    merged,
+    with_nonfinite,
+)
 from telemetry_app.instants import from_unix, to_unix
 from telemetry_app.models import Operation, StepAggregate
 from workers_client import wire
 
 _KEY = ("run", "step", "operation")
 _VALUES = (
-    "count", "failures", "cancelled", "seconds", "queue_seconds", "metrics", "nonfinite", "first_enqueued_at",
-    "started_at", "finished_at", "batches",
+    "count", "failures", "cancelled", "seconds", "queue_seconds", "nonfinite", "batches", "metric_names",
+    "metric_numbers", "first_enqueued_at", "started_at", "finished_at",
 )  # fmt: skip
 BATCHES_REMEMBERED = 64  # of one step and op, the newest: the ops of a batch are recorded together, or nearly
 _TABLE = Table(StepAggregate, ("run_id", "step", "operation", *_VALUES))
@@ -78,14 +87,13 @@ def store_changes(changes: StepChanges) -> None:
 def group_of(row: StepAggregate) -> OperationGroup:
     """Return the group that a row was made of."""
     finished_at = row.finished_at.timestamp()
-    metrics = {name: MetricSpread() for name in row.nonfinite}
-    metrics.update((name, _spread_of(value, finished_at)) for name, value in row.metrics.items())
+    metrics = _metrics_from(row.metric_names, row.metric_numbers, finished_at)
     return OperationGroup(
         count=row.count,
         failures=row.failures,
         seconds=row.seconds,
         queue_seconds=row.queue_seconds,
-        metrics=metrics,
+        metrics=with_nonfinite(metrics, row.nonfinite),
         nonfinite=row.nonfinite,
         cancelled=row.cancelled,
         first_enqueued_at=to_unix(row.first_enqueued_at),
@@ -100,21 +108,41 @@ def groups_of(rows: Iterable[StepAggregate]) -> dict[OperationKey, OperationGrou
     return {(row.step, row.operation): group_of(row) for row in rows}
 
 
-def metrics_of(group: OperationGroup) -> dict[str, Any]:
-    """Return metrics as a row holds them: a single value of the newest op as it is, else its numbers in a list.
+# --- Metrics as arrays ----------------------------------------------------------------------------------------
+# A row names its metrics in one array and has their numbers in another: all counts, then all minima, means, maxima,
+# newest values and their instants, as `MetricSpread` has them. Where each metric has one value, of the newest op, as
+# most ops of a step come alone, there are the values and nothing else.
+_NUMBERS = len(MetricSpread.__struct_fields__)
+_LAST = MetricSpread.__struct_fields__.index("last")
 
-    Those are `[count, min, mean, max, last, last_at]`. Most ops of a step come alone, and most report all metrics.
-    """
-    metrics: dict[str, Any] = to_builtins(_metrics_to_encode(group))
-    return metrics
+
+def metric_arrays(group: OperationGroup) -> tuple[Sequence[str], Sequence[float]]:
+    """Return names and numbers of a group's metrics as a row holds them."""
+    metrics = group.metrics
+    if isinstance(metrics, MetricColumns):
+        if metrics.count == 1 and metrics.last_at == group.finished_at:
+            return metrics.names, metrics.lasts
+        counts, instants = [metrics.count] * len(metrics.names), [metrics.last_at] * len(metrics.names)
+        spread = (*counts, *metrics.minima, *metrics.means, *metrics.maxima, *metrics.lasts, *instants)
+        return metrics.names, spread
+    told = {name: spread for name, spread in metrics.items() if spread.count}
+    if all(spread.count == 1 and spread.last_at == group.finished_at for spread in told.values()):
+        return list(told), [spread.last for spread in told.values()]  # type: ignore[misc]
+    return list(told), list(chain.from_iterable(zip(*map(astuple, told.values()), strict=True)))
 
 
-def _metrics_to_encode(group: OperationGroup) -> dict[str, Any]:
-    return {
-        name: spread.last if spread.count == 1 and spread.last_at == group.finished_at else spread
-        for name, spread in group.metrics.items()
-        if spread.count
-    }
+def newest_values(names: Sequence[str], numbers: Sequence[float]) -> dict[str, float]:
+    """Return the newest value of each metric of a row."""
+    size = len(names)
+    return dict(zip(names, numbers[_LAST * size :] if len(numbers) > size else numbers, strict=False))
+
+
+def _metrics_from(names: Sequence[str], numbers: Sequence[float], finished_at: float) -> Mapping[str, MetricSpread]:
+    size = len(names)
+    if len(numbers) == size:
+        return MetricColumns(names, 1, numbers, numbers, numbers, numbers, finished_at)
+    counts, *columns = [numbers[start : start + size] for start in range(0, _NUMBERS * size, size)]
+    return dict(zip(names, map(MetricSpread, map(int, counts), *columns), strict=True))
 
 
 # --- What is stored already -----------------------------------------------------------------------------------
@@ -134,6 +162,8 @@ def _complete_from_rows(
         Q(batch__in=batches) | Q(at__in=[from_unix(at) for at in ties]), step__in={step for step, _ in both}
     )
     columns = ("step", "operation", "at", "record_id", "batch", "elapsed_seconds", "metrics")
+    for _, new in both.values():
+        new.metrics = dict(new.metrics)  # whose spreads may be changed
     for step, operation, at, record_id, batch, seconds, metrics in rows.values_list(*columns).order_by(
         Collate("record_id", "C")  # as Python orders identities, whatever the database's own order
     ):
@@ -165,8 +195,8 @@ def _row(run_id: str, key: OperationKey, group: OperationGroup) -> tuple[Any, ..
     """Return a row in the order of `_TABLE`, its instants as unix seconds."""
     return (
         run_id, *key, group.count, group.failures, group.cancelled, group.seconds, group.queue_seconds,
-        _metrics_to_encode(group), group.nonfinite, group.first_enqueued_at, group.started_at, group.finished_at,
-        list(group.batches.items())[-BATCHES_REMEMBERED:],
+        group.nonfinite, list(group.batches.items())[-BATCHES_REMEMBERED:], *metric_arrays(group),
+        group.first_enqueued_at, group.started_at, group.finished_at,
     )  # fmt: skip
 
 
@@ -174,13 +204,6 @@ def _update(run_id: str, groups: Mapping[OperationKey, OperationGroup]) -> None:
     rows = []
     for key, group in groups.items():
         values = dict(zip(_TABLE.columns, _row(run_id, key, group), strict=True))
-        values |= {name: from_unix(values[name]) for name in _INSTANTS} | {"metrics": metrics_of(group)}
+        values |= {name: from_unix(values[name]) for name in _INSTANTS}
         rows.append(StepAggregate(**values))
     StepAggregate.objects.bulk_create(rows, update_conflicts=True, unique_fields=_KEY, update_fields=_VALUES)
-
-
-def _spread_of(value: Any, finished_at: float) -> MetricSpread:
-    if not isinstance(value, list):
-        value = [1, *[value] * 4, finished_at]
-    count, *numbers = value
-    return MetricSpread(count, *map(float, numbers))  # PostgreSQL writes 1e300 as a whole number

@@ -15,7 +15,7 @@ from telemetry_app.models import Operation
 NAMED_STEPS = 1_000  # newest steps whose metrics are named
 MOST_NAMES = 5_000
 VALUES_AT_ONCE = 12_000  # folded by one statement: steps times names; what two ops a step report is sorted in 4 MB
-FEW_NAMES = 3  # each is read on its own, which unpacks a large JSON as often
+FEW_NAMES = 3  # each is read on its own, which unpacks large arrays as often
 MOST_PARTS = 32
 PARTS_KEPT = 128  # folded parts that a process remembers: four answers of the longest runs
 MOST_PLACES = 1_000  # newest steps with non-finite values that are told
@@ -28,46 +28,40 @@ FROM (
     SELECT min(step) AS first, max(step) AS last FROM telemetry_app_stepaggregate WHERE run_id = %(run)s
 ) bounds LEFT JOIN telemetry_app_run run ON run.run_id = %(run)s
 """
-# A metric is a number where one op reported it, else [count, min, mean, max, last, last_at]. Arrays compare by their
-# first member, then by the second: so the least value comes with its step, without a sort. Each OFFSET 0 keeps what is
-# below it from being evaluated once more for each use above: a large JSON would be unpacked six times.
+# A row has one number of each metric, or all counts, then all minima, means, maxima and newest values: those of one
+# metric stand `apart` from each other. Arrays compare by their first member, then by the second: so the least value
+# comes with its step, without a sort. Each OFFSET 0 keeps what is below it from being evaluated once more for each use
+# above, and `|| '{}'` a large array from being unpacked as often.
 _SERIES = """
 SELECT shown / %(width)s, operation, name, sum(count), sum(count * least(greatest(mean, -%(most)s), %(most)s)),
        min(ARRAY[low, shown]), max(ARRAY[high, -shown]), max(ARRAY[shown, newest])
 FROM (
-    SELECT shown, operation, name,
-           CASE WHEN is_spread THEN (value ->> 0)::float8 ELSE 1 END AS count,
-           CASE WHEN is_spread THEN (value ->> 1)::float8 ELSE number END AS low,
-           CASE WHEN is_spread THEN (value ->> 2)::float8 ELSE number END AS mean,
-           CASE WHEN is_spread THEN (value ->> 3)::float8 ELSE number END AS high,
-           CASE WHEN is_spread THEN (value ->> 4)::float8 ELSE number END AS newest
-    FROM (
-        SELECT shown, operation, name, value, is_spread, CASE WHEN NOT is_spread THEN value::float8 END AS number
-        FROM (
-            SELECT shown, operation, name, value, jsonb_typeof(value) = 'array' AS is_spread
-            FROM ({values}) reported
-            WHERE value IS NOT NULL AND shown BETWEEN %(from)s AND %(to)s
-            OFFSET 0
-        ) found
-        OFFSET 0
-    ) numbers
+    SELECT shown, operation, name, CASE WHEN apart > 0 THEN numbers[place] ELSE 1 END AS count,
+           numbers[place + apart] AS low, numbers[place + 2 * apart] AS mean, numbers[place + 3 * apart] AS high,
+           numbers[place + 4 * apart] AS newest
+    FROM ({values}) reported
+    WHERE place IS NOT NULL AND shown BETWEEN %(from)s AND %(to)s
     OFFSET 0
 ) told
 GROUP BY 1, 2, 3
 """
 _STEPS = """
+SELECT CASE WHEN step = %(tail)s THEN step - 1 ELSE step END AS shown, operation, metric_names,
+       metric_numbers || '{{}}' AS numbers,
+       cardinality(metric_names) * (cardinality(metric_numbers) > cardinality(metric_names))::int AS apart
 FROM telemetry_app_stepaggregate WHERE run_id = %(run)s AND step BETWEEN %(first)s AND %(last)s OFFSET 0
 """
-_SHOWN = "CASE WHEN step = %(tail)s THEN step - 1 ELSE step END AS shown"
-# Of one name half as much is to do for a step: no join, and the JSON is looked into where it is.
+# Of one name less is to do for a step: no join.
 _SERIES_OF_ONE = _SERIES.format(
-    values=f"SELECT {_SHOWN}, operation, %(name)s::text AS name, metrics -> %(name)s AS value {_STEPS}"
+    values=f"""
+    SELECT *, %(name)s::text AS name, array_position(metric_names, %(name)s) AS place FROM ({_STEPS}) kept OFFSET 0
+    """
 )
 _SERIES_OF_MANY = _SERIES.format(
     values=f"""
-    SELECT shown, operation, wanted.name, unpacked -> wanted.name AS value
-    FROM (SELECT {_SHOWN}, operation, metrics || '{{}}' AS unpacked {_STEPS}) kept
-    CROSS JOIN unnest(%(names)s::text[]) AS wanted (name) OFFSET 0
+    SELECT kept.*, named.name, named.place::int
+    FROM ({_STEPS}) kept CROSS JOIN unnest(metric_names) WITH ORDINALITY AS named (name, place)
+    WHERE named.name = ANY(%(names)s) OFFSET 0
     """
 )
 # Each op that is counted raises a count, and no id comes twice: rows with the same sums are the same.
@@ -85,11 +79,13 @@ ORDER BY step DESC LIMIT %(limit)s
 """
 _NAMES = """
 SELECT DISTINCT operation, name FROM (
-    SELECT operation, metrics || nonfinite AS reported FROM telemetry_app_stepaggregate
+    SELECT operation, metric_names, nonfinite FROM telemetry_app_stepaggregate
     WHERE run_id = %(run)s AND step >= (
         SELECT max(step) FROM telemetry_app_stepaggregate WHERE run_id = %(run)s
     ) - %(steps)s
-) newest CROSS JOIN LATERAL jsonb_object_keys(reported) AS name
+) newest CROSS JOIN LATERAL (
+    SELECT unnest(metric_names) UNION ALL SELECT jsonb_object_keys(nonfinite)
+) AS reported (name)
 LIMIT %(limit)s
 """
 

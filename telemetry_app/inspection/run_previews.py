@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 from telemetry_app.inspection.sources import history
+from telemetry_app.step_aggregates import newest_values
 
 SHOWN_STEPS = 30
 NEWEST_ROWS = 8  # of a run's step aggregates in which a loss and a reward are looked for: two steps of most runs
@@ -24,9 +25,9 @@ FROM unnest(%(runs)s::text[]) AS wanted (run_id) CROSS JOIN LATERAL (
 ) newest ORDER BY wanted.run_id, newest.step
 """
 _METRICS = """
-SELECT wanted.run_id, newest.metrics, newest.nonfinite
+SELECT wanted.run_id, newest.metric_names, newest.metric_numbers, newest.nonfinite
 FROM unnest(%(runs)s::text[]) AS wanted (run_id) CROSS JOIN LATERAL (
-    SELECT metrics, nonfinite, step FROM telemetry_app_stepaggregate
+    SELECT metric_names, metric_numbers, nonfinite, step FROM telemetry_app_stepaggregate
     WHERE run_id = wanted.run_id ORDER BY step DESC LIMIT %(limit)s
 ) newest ORDER BY wanted.run_id, newest.step DESC
 """
@@ -61,26 +62,24 @@ def run_previews(run_ids: Sequence[str]) -> dict[str, RunPreview]:
         if before is not None and before[:2] == (run_id, step - 1):
             found[run_id].step_seconds.append(max(0.0, at - before[2]))
         before = (run_id, step, at)
-    for run_id, *texts in _rows(_METRICS, run_ids, NEWEST_ROWS):
-        metrics, nonfinite = map(json.loads, texts)
+    for run_id, names, numbers, nonfinite_text in _rows(_METRICS, run_ids, NEWEST_ROWS):
+        metrics, nonfinite = newest_values(names, numbers), json.loads(nonfinite_text)
         preview = found[run_id]
         preview.loss = preview.loss or newest_reading(metrics, nonfinite, LOSS)
         preview.reward = preview.reward or newest_reading(metrics, nonfinite, REWARD)
     return found
 
 
-def newest_reading(metrics: Mapping[str, Any], nonfinite: Mapping[str, Any], word: str) -> Reading | None:
+def newest_reading(newest: Mapping[str, float], nonfinite: Mapping[str, Any], word: str) -> Reading | None:
     """Return the metric that a word means best: its mean before its sum, the shortest name before longer ones.
 
-    `metrics` are a step aggregate's: a number, or a list of count, min, mean, max, last and last_at.
+    `newest` are the values of a step aggregate's metrics.
     """
-    names = [name for name in {*metrics, *nonfinite} if word in name.lower()]
+    names = [name for name in {*newest, *nonfinite} if word in name.lower()]
     if not names:
         return None
     name = min(names, key=lambda name: (not name.lower().startswith(word), name.endswith(":sum"), len(name), name))
-    value = metrics.get(name)
-    newest = value[4] if isinstance(value, list) and len(value) > 4 else value
-    return Reading(name, float(newest) if isinstance(newest, (int, float)) and name not in nonfinite else None)
+    return Reading(name, None if name in nonfinite else newest[name])
 
 
 def _rows(statement: str, run_ids: Iterable[str], limit: int) -> list[tuple[Any, ...]]:

@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import migrations, transaction
+from msgspec.structs import astuple
 
 from telemetry_app.grouping import OperationGroup, OperationKey, group_operations
 from telemetry_app.instants import from_unix
 from telemetry_app.rows import OPERATION_RECORD_FIELDS, record_of
-from telemetry_app.step_aggregates import metrics_of
 
 ROWS_PER_QUERY = 1_000
 _KEY = ["run", "step", "operation"]
@@ -57,7 +57,11 @@ def _groups(apps: Any, run_id: str) -> Iterator[tuple[OperationKey, OperationGro
 
 def _values_of(group: OperationGroup) -> dict[str, Any]:
     return {name: getattr(group, name) for name in _VALUES} | {
-        "metrics": metrics_of(group),
+        "metrics": {
+            name: spread.last if spread.count == 1 and spread.last_at == group.finished_at else astuple(spread)
+            for name, spread in group.metrics.items()
+            if spread.count
+        },
         "first_enqueued_at": from_unix(group.first_enqueued_at),
         "started_at": from_unix(group.started_at),
         "finished_at": from_unix(group.finished_at),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from telemetry_app.models.limits import TEXT_LENGTH
@@ -25,7 +26,12 @@ class StepAggregate(models.Model):
     cancelled = models.PositiveBigIntegerField(default=0)
     seconds = models.FloatField(default=0.0)
     queue_seconds = models.FloatField(default=0.0)
-    metrics = models.JSONField(default=dict, help_text="By name: count, min, mean, max, last and last_at.")
+    metric_names = ArrayField(models.CharField(max_length=TEXT_LENGTH), default=list)
+    metric_numbers = ArrayField(
+        models.FloatField(),
+        default=list,
+        help_text="One value of each metric, or all counts, minima, means, maxima, newest values and their instants.",
+    )
     nonfinite = models.JSONField(default=dict, help_text="By metric name: how many values were NaN or infinite.")
     first_enqueued_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(help_text="The start of its first op.")

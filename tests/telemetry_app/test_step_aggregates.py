@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given
@@ -130,15 +130,36 @@ def test_a_row_holds_what_its_records_amount_to():
     row = StepAggregate.objects.get()
     assert (row.run_id, row.step, row.operation) == (RUN, 7, FORWARD_BACKWARD)
     assert (row.count, row.failures, row.cancelled, row.seconds, row.queue_seconds) == (3, 1, 1, 6.0, 1.5)
-    assert row.metrics == {"loss:sum": [3, 0.0, 1.0, 2.0, 2.0, START + 2]}
+    assert (row.metric_names, row.metric_numbers) == (["loss:sum"], [3, 0.0, 1.0, 2.0, 2.0, START + 2])
     assert row.nonfinite == {"kl": 3}
     instants = (row.first_enqueued_at, row.started_at, row.finished_at)
     assert tuple(at.timestamp() - START for at in instants) == (-2, -1, 2)
 
 
 def test_a_metric_of_a_single_op_is_kept_as_its_value():
-    store([op(at=START, step=0, metrics={"loss": 1.5})])
-    assert StepAggregate.objects.get().metrics == {"loss": 1.5}
+    store([op(at=START, step=0, metrics={"loss": 1.5, "kl": 0.25})])
+    row = StepAggregate.objects.get()
+    assert (row.metric_names, row.metric_numbers) == (["loss", "kl"], [1.5, 0.25])
+
+
+def test_the_numbers_of_many_metrics_stand_side_by_side():
+    store([op(at=START + n, step=0, metrics={"loss": 1.0 + n, "kl": 10.0 * n}) for n in range(3)])
+    row = StepAggregate.objects.get()
+    assert row.metric_names == ["loss", "kl"]
+    assert row.metric_numbers == [3, 3, 1.0, 0.0, 2.0, 10.0, 3.0, 20.0, 3.0, 20.0, START + 2, START + 2]
+
+
+def test_metrics_that_not_all_ops_report_have_counts_and_instants_of_their_own():
+    store([op(at=START, step=0, metrics={"loss": 1.0, "kl": 0.5}), op(at=START + 1, step=0, metrics={"loss": 3.0})])
+    row = StepAggregate.objects.get()
+    assert row.metric_names == ["loss", "kl"]
+    assert row.metric_numbers == [2, 1, 1.0, 0.5, 2.0, 0.5, 3.0, 0.5, 3.0, 0.5, START + 1, START]
+
+
+def test_a_step_without_metrics_has_empty_arrays():
+    store([op(at=START, step=0, metrics={}, nonfinite={"loss": "nan"})])
+    row = StepAggregate.objects.get()
+    assert (row.metric_names, row.metric_numbers, row.nonfinite) == ([], [], {"loss": 1})
 
 
 def test_instants_are_kept_to_the_microsecond_and_texts_to_the_letter():
@@ -221,30 +242,80 @@ def test_nothing_new_writes_nothing(django_assert_num_queries):
         store_steps(RUN, [])
 
 
-# --- Rows from before there were aggregates -------------------------------------------------------------------
+# --- Rows of earlier versions: without aggregates, and with their metrics as JSON --------------------------------
+BEFORE, AFTER = "0022_alerts_at", "0024_fill_metric_arrays"
 FILL = import_module("telemetry_app.migrations.0006_fill_step_aggregates").fill
+ARRAYS = import_module(f"telemetry_app.migrations.{AFTER}")
 
 
-def fill_run(records):
-    """Store a run and its op rows as they were before."""
+def migrate(name):
+    """Bring the tables to a migration, within the test's transaction; return the models of that time."""
+    executor = MigrationExecutor(connection)
+    executor.migrate([("telemetry_app", name)])
+    return MigrationExecutor(connection).loader.project_state([("telemetry_app", name)]).apps
+
+
+@pytest.fixture
+def old_apps():
+    """The models from before the arrays, on tables of that time."""
+    return migrate(BEFORE)
+
+
+def add_run(records):
     Run.objects.create(run_id=RUN, first_seen_at=from_unix(START), last_activity_at=from_unix(START))
     Operation.objects.bulk_create(map(row_of, records))
 
 
-def test_op_rows_without_aggregates_are_counted_by_the_migration():
+def old_metrics(apps):
+    rows = apps.get_model("telemetry_app", "StepAggregate").objects.order_by("step", "operation")
+    return list(rows.values_list("step", "operation", "metrics"))
+
+
+def test_op_rows_without_aggregates_are_counted(old_apps):
     records = [record for step in range(600) for record in step_of_ops(step, at=START + step, elapsed_seconds=2.0)]
-    fill_run(records)
-    store_steps(RUN, [(record.step, record) for record in records[-1:]])
+    add_run(records[:9])
+    FILL(old_apps, None)
+    Operation.objects.bulk_create(map(row_of, records[9:]))
     for _ in range(2):
-        FILL(apps, None)
-        assert_each_row_counts_once()
-        assert plain(stored_steps()) == plain(group_steps(records))
+        FILL(old_apps, None)
+    migrate(AFTER)
+    assert_each_row_counts_once()
+    assert plain(stored_steps()) == plain(group_steps(records))
 
 
-def test_the_migration_leaves_steps_whose_details_are_gone():
-    records = step_of_ops(0, at=START)
-    store([*records, op(at=START, step=0)])
-    Operation.objects.all().delete()
-    fill_run(records[1:])
-    FILL(apps, None)
+def test_steps_whose_details_are_gone_are_left(old_apps):
+    records = [*step_of_ops(0, at=START), op(at=START, step=0)]
+    add_run(records)
+    FILL(old_apps, None)
+    Operation.objects.filter(record_id=records[0].id).delete()
+    FILL(old_apps, None)
+    migrate(AFTER)
     assert dict(StepAggregate.objects.values_list("operation", "count")) == {FORWARD_BACKWARD: 2, OPTIM_STEP: 1}
+
+
+def test_metrics_as_json_become_arrays_and_come_back(old_apps, monkeypatch):
+    monkeypatch.setattr(ARRAYS, "IDS_PER_STATEMENT", 2)
+    records = [
+        op(at=START + 0.1, step=0, metrics={"loss": 0.1, 'a"b': 1e300}),
+        op(at=START + 1, step=1, metrics={"loss": 1.0, "kl": 0.1}),
+        op(at=START + 2.5, step=1, metrics={"loss": 3.0, "kl": -0.3}),
+        op(at=START + 3.123457, step=2, metrics={"loss": 1.7e308, "kl": 0.5}),
+        op(at=START + 4, step=2, metrics={"loss": -1.7e308}, nonfinite={"kl": "nan"}),
+        op(at=START + 5, step=3),
+        op(at=START + 6, step=4, metrics={"loss": 2.0}),
+        op(at=START + 7, step=4, metrics={}),
+    ]
+    add_run(records)
+    FILL(old_apps, None)
+    before = old_metrics(old_apps)
+    for _ in range(2):
+        migrate(AFTER)
+        assert plain(stored_steps()) == plain(group_steps(records))
+        assert {len(row.metric_numbers) for row in StepAggregate.objects.all()} == {0, 2, 6, 12}
+        assert old_metrics(migrate(BEFORE)) == before
+    migrate(AFTER)
+
+
+def test_a_migration_of_no_rows_does_nothing(old_apps):
+    migrate(AFTER)
+    assert not StepAggregate.objects.exists()

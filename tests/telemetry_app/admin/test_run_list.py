@@ -28,14 +28,15 @@ def put(run_id: str, **fields: Any) -> Run:
     return Run.objects.create(**{"run_id": run_id, "first_seen_at": now, "last_activity_at": now, **fields})
 
 
-def put_steps(run_id: str, ends: list[float], metrics: dict[str, Any] | None = None, **fields: Any) -> None:
-    """Store steps of a run that ended so many seconds after an instant."""
+def put_steps(run_id: str, ends: list[float], metrics: dict[str, float] | None = None, **fields: Any) -> None:
+    """Store steps of a run that ended so many seconds after an instant, with one value of each metric."""
+    metrics = metrics or {}
+    fields = {"metric_names": list(metrics), "metric_numbers": list(metrics.values()), **fields}
     start = timezone.now() - timedelta(hours=1)
     for step, seconds in enumerate(ends):
         at = start + timedelta(seconds=seconds)
         StepAggregate.objects.create(
-            run_id=run_id, step=step, operation="optim_step", count=1, started_at=at, finished_at=at,
-            metrics=metrics or {}, **fields,
+            run_id=run_id, step=step, count=1, started_at=at, finished_at=at, **{"operation": "optim_step", **fields}
         )  # fmt: skip
 
 
@@ -53,8 +54,12 @@ def operator(django_user_model: Any) -> Any:
 
 # --- Rows -----------------------------------------------------------------------------------------------------
 def test_a_row_shows_step_times_loss_and_reward() -> None:
-    put_steps("run-a", [0.0, 2.0, 5.0], {"loss:mean": 0.25, "loss:sum": 9.0, "reward:mean": [4, 1, 2, 3, 2.5, 1.0]})
+    put_steps("run-a", [0.0, 2.0, 5.0], {"loss:mean": 0.25, "loss:sum": 9.0})
     put_steps("run-b", [0.0], {"grad_norm:mean": 1.0})
+    put_steps(
+        "run-a", [0.0], operation="forward", metric_names=["kl", "reward:mean"],
+        metric_numbers=[4, 4, 0.1, 1, 0.2, 2, 0.3, 3, 0.25, 2.5, 1.0, 1.0],
+    )  # fmt: skip
     found = run_previews(["run-a", "run-b", "run-c"])
     assert found["run-a"].step_seconds == pytest.approx([2.0, 3.0])
     assert (found["run-a"].loss.name, found["run-a"].loss.value) == ("loss:mean", 0.25)
