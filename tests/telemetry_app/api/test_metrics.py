@@ -14,6 +14,7 @@ from workers_client.wire import FORWARD_BACKWARD, OPTIM_STEP
 
 pytestmark = pytest.mark.django_db
 PATH = run_path(RUN, "/metrics")
+NUMBERS = ("count", "min", "mean", "max", "last")
 KEPT = pytest.mark.parametrize("kept", ["live", "history", "both"])
 
 
@@ -57,14 +58,26 @@ def test_a_series_has_a_point_for_each_step(api, writer, now, kept):
 
 
 @KEPT
-def test_a_step_of_several_ops_has_their_spread(api, writer, now, kept):
-    records = [op(at=now - 9 + n, step=0, metrics={"loss:sum": value}) for n, value in enumerate((3.0, 1.0, 2.0, 4.0))]
-    put(writer, kept, [*records, op(OPTIM_STEP, at=now - 3, step=0)])
-    [point] = api.results(PATH, names="loss:sum")[0]["points"]
-    assert point == {
-        "step": 0, "last_step": 0, "count": 4, "min": 1.0, "min_step": 0, "mean": 2.5, "max": 4.0, "max_step": 0,
-        "last": 4.0,
-    }  # fmt: skip
+@pytest.mark.parametrize("few", [0, stored_metrics.FEW_NAMES])
+def test_a_step_of_several_ops_has_their_spread(api, writer, now, monkeypatch, kept, few):
+    monkeypatch.setattr(stored_metrics, "FEW_NAMES", few)
+    stored_metrics._folded.cache_clear()
+    records = [
+        op(at=now - 9 + n, step=0, metrics={"kl": -10 * value, "loss:sum": value} | only)
+        for n, (value, only) in enumerate(((3.0, {}), (1.0, {"of_two": 5.0}), (2.0, {"of_two": 6.0}), (4.0, {})))
+    ]
+    records.append(op(at=now - 4, step=0, metrics={}))
+    put(writer, kept, [*records, op(OPTIM_STEP, at=now - 3, step=0, metrics={"kl": 1.0, "loss:sum": 2.0})])
+    found = series(api.answer(PATH, names="kl,loss:sum,of_two"))
+    point = {"step": 0, "last_step": 0, "min_step": 0, "max_step": 0}
+    told = {key: each["points"] for key, each in found.items() if each["points"]}
+    assert told == {
+        (FORWARD_BACKWARD, "kl"): [point | {"count": 4, "min": -40.0, "mean": -25.0, "max": -10.0, "last": -40.0}],
+        (FORWARD_BACKWARD, "loss:sum"): [point | {"count": 4, "min": 1.0, "mean": 2.5, "max": 4.0, "last": 4.0}],
+        (FORWARD_BACKWARD, "of_two"): [point | {"count": 2, "min": 5.0, "mean": 5.5, "max": 6.0, "last": 6.0}],
+        (OPTIM_STEP, "kl"): [point | dict(zip(NUMBERS, (1, *[1.0] * 4), strict=True))],
+        (OPTIM_STEP, "loss:sum"): [point | dict(zip(NUMBERS, (1, *[2.0] * 4), strict=True))],
+    }
 
 
 @KEPT
