@@ -28,11 +28,11 @@ Column = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
-    """A column of values of eight bytes, or of nulls alone: packed in one call with those that stand beside it."""
+class _Fixed:
+    """A column of values of one size, or of nulls alone: packed in one call with those that stand beside it."""
 
     form: str  # of one value, as `struct` has it
-    values: Sequence[Iterable[int | float]]
+    values: Sequence[Iterable[int | float | bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class _Same:
     value: bytes
 
 
-Packed = Iterable[bytes] | _Numbers | _Same
+Packed = Iterable[bytes] | _Fixed | _Same
 
 
 def blocks(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
     """Return rows as blocks of bytes, which `HEADER` comes before and `END` behind.
 
     `types` are the columns' types by their names in `PACKERS`. Instants are unix seconds, JSONB is any JSON value.
-    Columns of numbers and instants are packed fastest where they stand side by side, and so are columns that have the
-    same value in many rows.
+    Columns of numbers, instants and ids are packed fastest where they stand side by side, and so are columns that have
+    the same value in many rows.
     """
     packers = [PACKERS[name]() for name in types]
     fields = _Same(_count(len(packers)))
@@ -65,10 +65,10 @@ def _side_by_side(packed: Iterable[Packed], rows_count: int) -> Iterator[Iterabl
         if kind is _Same:
             same: Iterable[_Same] = columns  # type: ignore[assignment]
             yield repeat(b"".join([column.value for column in same]), rows_count)
-        elif kind is _Numbers:
-            beside: list[_Numbers] = list(columns)  # type: ignore[arg-type]
-            form = Struct(">" + "".join(numbers.form for numbers in beside))
-            yield map(form.pack, *chain.from_iterable(numbers.values for numbers in beside))
+        elif kind is _Fixed:
+            beside: list[_Fixed] = list(columns)  # type: ignore[arg-type]
+            form = Struct(">" + "".join(fixed.form for fixed in beside))
+            yield map(form.pack, *chain.from_iterable(fixed.values for fixed in beside))
         else:
             yield from columns  # type: ignore[misc]
 
@@ -85,7 +85,10 @@ class _Texts(dict[str | None, bytes]):
             return _Same(self[column[0]])
         if 2 * len(set(column)) > len(column) and None not in column:  # ids: each comes once
             encoded = list(map(str.encode, column))
-            return map(add, map(_length, map(len, encoded)), encoded)
+            sizes = list(map(len, encoded))
+            if sizes.count(sizes[0]) == len(sizes):
+                return _Fixed(f"i{sizes[0]}s", (sizes, encoded))
+            return map(add, map(_length, sizes), encoded)
         return map(self.__getitem__, column)
 
 
@@ -111,9 +114,9 @@ def _instants(column: Column) -> Packed:
 
 def _numbers(form: str, column: Column) -> Packed:
     if None not in column:
-        return _Numbers("i" + form, (repeat(8), column))
+        return _Fixed("i" + form, (repeat(8), column))
     if column.count(None) == len(column):
-        return _Numbers("i", (repeat(-1, len(column)),))
+        return _Fixed("i", (repeat(-1, len(column)),))
     pack = Struct(">i" + form).pack
     return [_NULL if value is None else pack(8, value) for value in column]
 

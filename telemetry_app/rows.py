@@ -15,7 +15,7 @@ from workers_client.wire_worker import WorkerRecord
 # What is the same in most rows of a run comes first: it is packed together.
 OPERATION_COLUMNS = (
     "run_id", "worker", "role", "status", "error_type", "error_category", "batch", "nonfinite",
-    "record_id", "operation", "request_id", "trace_id", "span_id", "metrics",
+    "record_id", "operation", "metrics", "trace_id", "span_id", "request_id",
     "enqueued_at", "queue_seconds", "started_at", "at", "elapsed_seconds", "step", "tokens", "datums", "reported_at",
 )  # fmt: skip
 SAMPLE_COLUMNS = (
@@ -48,10 +48,10 @@ def operation_row(record: wire.OpRecord, step: int) -> tuple[Any, ...]:
         record.nonfinite,
         record.identity,
         record.operation,
-        record.request_id or "",
+        record.metrics,
         record.trace_id or "",
         record.span_id or "",
-        record.metrics,
+        record.request_id or "",
         record.enqueued_at,
         record.queue_seconds,
         record.started_at,
