@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, groupby, repeat
+from itertools import chain, groupby, islice, repeat
 from operator import add
 from struct import Struct
 from typing import Any
@@ -45,7 +45,7 @@ class _Same:
 Packed = Iterable[bytes] | _Fixed | _Same
 
 
-def blocks(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
+def blocks(types: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
     """Return rows as blocks of bytes, which `HEADER` comes before and `END` behind.
 
     `types` are the columns' types by their names in `PACKERS`. Instants are unix seconds, JSONB is any JSON value.
@@ -54,8 +54,8 @@ def blocks(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[byte
     """
     packers = [PACKERS[name]() for name in types]
     fields = _Same(_count(len(packers)))
-    for start in range(0, len(rows), ROWS_PER_BLOCK):
-        block = rows[start : start + ROWS_PER_BLOCK]
+    remaining = iter(rows)
+    while block := list(islice(remaining, ROWS_PER_BLOCK)):
         packed = [pack(column) for pack, column in zip(packers, zip(*block, strict=True), strict=True)]
         yield b"".join(chain.from_iterable(zip(*_side_by_side([fields, *packed], len(block)), strict=True)))
 

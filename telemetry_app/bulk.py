@@ -6,15 +6,16 @@ COPY itself has no ON CONFLICT, and `bulk_create` is several times slower (`docs
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from django.db import connection, models, transaction
 from django.db.utils import IntegrityError
 from psycopg import sql
-from psycopg.copy import QueuedLibpqWriter
+from psycopg.copy import LibpqWriter, QueuedLibpqWriter
 
 from telemetry_app import binary_copy
 from telemetry_app.instants import from_unix
@@ -46,14 +47,31 @@ class Table:
         return sql.Identifier(self.model._meta.db_table)
 
     @property
-    def types(self) -> list[str]:
+    def types(self) -> tuple[str, ...]:
         """The columns' types in PostgreSQL: binary COPY converts nothing."""
-        return [_type_of(self.model._meta.get_field(name)) for name in self.columns]
+        return _types_of(self)
+
+
+class Rows(Collection[tuple[Any, ...]]):
+    """Rows made of columns of arguments when they are asked for: thousands at once leave no room in a core's cache."""
+
+    def __init__(self, row_of: Callable[..., tuple[Any, ...]], *columns: Sequence[Any]) -> None:
+        self._row_of = row_of
+        self._columns = columns
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return map(self._row_of, *self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __contains__(self, row: object) -> bool:
+        return any(each == row for each in self)
 
 
 def insert_once(
     table: Table,
-    rows: Sequence[tuple[Any, ...]],
+    rows: Collection[tuple[Any, ...]],
     *,
     are_new: bool = False,
     meanwhile: Callable[[], None] | None = None,
@@ -68,16 +86,24 @@ def insert_once(
         return Inserted(frozenset())
     record_id = table.columns.index("record_id")
     if are_new:
+        record_ids: list[str] = []
         try:
             with transaction.atomic():
-                copy(table, packed(table, rows), meanwhile=meanwhile)
-            return Inserted(frozenset(row[record_id] for row in rows))
+                copy(table, packed(table, _noting(rows, record_id, record_ids)), meanwhile=meanwhile)
+            return Inserted(frozenset(record_ids))
         except IntegrityError:
             pass  # a record of another writer, told again
     return _insert_staged(table, rows)
 
 
-def _insert_staged(table: Table, rows: Sequence[tuple[Any, ...]]) -> Inserted:
+def _noting(rows: Iterable[tuple[Any, ...]], column: int, values: list[Any]) -> Iterator[tuple[Any, ...]]:
+    """Give the rows and note their values of a column."""
+    for row in rows:
+        values.append(row[column])
+        yield row
+
+
+def _insert_staged(table: Table, rows: Collection[tuple[Any, ...]]) -> Inserted:
     staging = sql.Identifier(f"staging_{table.model._meta.db_table}")
     names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
     at = table.columns.index("at")
@@ -120,7 +146,7 @@ def _execute(statement: str, parts: dict[str, Any]) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def packed(table: Table, rows: Sequence[tuple[Any, ...]]) -> Iterator[bytes]:
+def packed(table: Table, rows: Iterable[tuple[Any, ...]]) -> Iterator[bytes]:
     """Return rows as `copy` takes them, block by block."""
     return binary_copy.blocks(table.types, rows)
 
@@ -134,12 +160,12 @@ def copy(
 ) -> None:
     """Write packed rows into the table, or one with the same columns; `meanwhile` runs while PostgreSQL works on them.
 
-    It may not use the connection. The rows are sent by another thread, which needs no Python to wait.
+    It may not use the connection. Meanwhile the rows are sent by another thread, which needs no Python to wait.
     """
     names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(into or table.name, names)
     with connection.cursor() as cursor, connection.wrap_database_errors:
-        writer = QueuedLibpqWriter(cursor.cursor)
+        writer = (QueuedLibpqWriter if meanwhile else LibpqWriter)(cursor.cursor)
         with cursor.cursor.copy(statement.as_string(cursor.connection), writer=writer) as target:
             target.write(binary_copy.HEADER)
             for block in blocks:
@@ -149,5 +175,7 @@ def copy(
                 meanwhile()
 
 
-def _type_of(field: Any) -> str:
-    return re.sub(r"\(\d+\)", "", field.db_type(connection))
+@cache
+def _types_of(table: Table) -> tuple[str, ...]:
+    fields = [table.model._meta.get_field(name) for name in table.columns]
+    return tuple(re.sub(r"\(\d+\)", "", field.db_type(connection) or "") for field in fields)

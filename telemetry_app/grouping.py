@@ -149,10 +149,16 @@ def group_steps(records: Iterable[OpRecord], *, steps_completed: int | None = No
 
 def group_operations(numbered: Iterable[tuple[int, OpRecord]]) -> dict[OperationKey, OperationGroup]:
     """Fold records, each once and with its step, into one group per step and op name."""
+    return dict(iterate_operations(numbered))
+
+
+def iterate_operations(numbered: Iterable[tuple[int, OpRecord]]) -> Iterator[tuple[OperationKey, OperationGroup]]:
+    """Do the same group by group: who keeps none needs no room for thousands."""
     by_key: dict[OperationKey, list[OpRecord]] = {}
     for step, record in numbered:
         by_key.setdefault((step, record.operation), []).append(record)
-    return {key: _operation_group(records) for key, records in by_key.items()}
+    for key, records in by_key.items():
+        yield key, _operation_group(records)
 
 
 def steps_of(groups: OperationGroups, *, steps_completed: int | None = None) -> list[StepGroup]:

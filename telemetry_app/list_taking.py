@@ -39,8 +39,17 @@ class Taken(Generic[R]):
         return len(self.records) / max(1.0, self.records[-1].at - self.records[0].at)
 
 
+def cursors_of(*keys: str) -> list[ListCursor]:
+    """Return the cursors of lists, in their order; those of lists of which nothing was taken are unsaved.
+
+    Whoever else takes the lists waits for the lock of their run or workload.
+    """
+    stored = ListCursor.objects.in_bulk(keys)
+    return [stored.get(key) or ListCursor(list_key=key) for key in keys]
+
+
 def take_list(
-    key: str,
+    cursor: ListCursor,
     parse: Callable[[bytes], R],
     now: datetime,
     *,
@@ -51,9 +60,7 @@ def take_list(
     Raises:
         LiveDataUnavailableError: Redis can't be read.
     """
-    # Unsaved until something is taken; whoever else takes the list waits for the lock of its run or workload.
-    cursor = ListCursor.objects.filter(list_key=key).first() or ListCursor(list_key=key)
-    new = readers.read_list_after(key, cursor.newest_record_id, parse, parse_all=parse_all)
+    new = readers.read_list_after(cursor.list_key, cursor.newest_record_id, parse, parse_all=parse_all)
     if not new.records and new.malformed_count == cursor.malformed_behind:
         return Taken()
     received_at = now.timestamp()

@@ -15,7 +15,7 @@ from django.db import models, transaction
 from telemetry_app import bulk, locks, metric_totals, partitions, readers, rows
 from telemetry_app.instants import from_unix
 from telemetry_app.ledger_totals import advance, missing_records
-from telemetry_app.list_taking import Taken, take_list
+from telemetry_app.list_taking import Taken, cursors_of, take_list
 from telemetry_app.metric_growth import Growth
 from telemetry_app.models import Gap, Run
 from telemetry_app.op_history import grown
@@ -73,11 +73,12 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         )
         # Before the lists: what the ledger counts of records is then in them, or was.
         ledger = readers.read_ledger(run.run_id)
+        operations_cursor, samples_cursor = cursors_of(wire.operations_key(run.run_id), wire.samples_key(run.run_id))
         operations = take_list(
-            wire.operations_key(run.run_id), partial(wire.parse_operation, run_id=run.run_id), now,
+            operations_cursor, partial(wire.parse_operation, run_id=run.run_id), now,
             parse_all=partial(wire.parse_operations, run_id=run.run_id),
         )  # fmt: skip
-        samples = take_list(wire.samples_key(run.run_id), partial(wire.parse_sample, run_id=run.run_id), now)
+        samples = take_list(samples_cursor, partial(wire.parse_sample, run_id=run.run_id), now)
         # All before any row: who has written rows and then waits to make a partition blocks who makes one now.
         _ensure_partitions(rows.OPERATIONS, operations)
         _ensure_partitions(rows.SAMPLES, samples)
@@ -143,9 +144,10 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
     with transaction.atomic():
         if not locks.take_until_commit(locks.turns_lock(workload)):
             return None
-        taken = take_list(wire.turns_key(workload), partial(wire.parse_turn, workload=workload), now)
+        [cursor] = cursors_of(wire.turns_key(workload))
+        taken = take_list(cursor, partial(wire.parse_turn, workload=workload), now)
         _ensure_partitions(rows.TURNS, taken)
-        inserted = _insert(rows.TURNS, workload, taken, [(record, rows.turn_row(record)) for record in taken.records])
+        inserted = _insert(rows.TURNS, workload, taken, bulk.Rows(rows.turn_row, taken.records))
         growth = Growth()
         growth.add_turns(workload, (record for record in taken.records if record.identity in inserted.record_ids))
         growth.add_losses(malformed=taken.malformed_count, conflicts=inserted.conflicts_count)
@@ -160,13 +162,13 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
 
 # --- Records --------------------------------------------------------------------------------------------------
 def _store_operations(run: Run, taken: Taken[wire.OpRecord], growth: Growth) -> int:
-    steps = run.steps_completed + count_unstamped_steps(taken.records)
-    numbered = number_steps(taken.records, steps_completed=steps)
-    rows_of = [(record, rows.operation_row(record, step)) for step, record in numbered]
-    known = stored_groups(run.run_id, (step for step, _ in numbered))
+    steps_completed = run.steps_completed + count_unstamped_steps(taken.records)
+    numbered = number_steps(taken.records, steps_completed=steps_completed)
+    steps, taken.records = [step for step, _ in numbered], [record for _, record in numbered]
+    known = stored_groups(run.run_id, steps)
     changes: list[StepChanges] = []
     inserted = _insert(
-        rows.OPERATIONS, run.run_id, taken, rows_of,
+        rows.OPERATIONS, run.run_id, taken, bulk.Rows(rows.operation_row, taken.records, steps),
         meanwhile=lambda: changes.append(step_changes(run.run_id, numbered, known)),
     )  # fmt: skip
     new = numbered
@@ -174,7 +176,7 @@ def _store_operations(run: Run, taken: Taken[wire.OpRecord], growth: Growth) -> 
         new = [(step, record) for step, record in numbered if record.identity in inserted.record_ids]
         changes = [step_changes(run.run_id, new, known)]
     store_changes(changes[0])
-    run.steps_completed = max(run.steps_completed, steps)
+    run.steps_completed = max(run.steps_completed, steps_completed)
     growth.add_operations(record for _, record in new)
     run.op_seconds = grown(run.op_seconds, (record for _, record in new))
     run.operations_count += len(new)
@@ -184,8 +186,7 @@ def _store_operations(run: Run, taken: Taken[wire.OpRecord], growth: Growth) -> 
 
 
 def _store_samples(run: Run, taken: Taken[wire.SampleRecord], growth: Growth) -> int:
-    rows_of = [(record, rows.sample_row(record)) for record in taken.records]
-    inserted = _insert(rows.SAMPLES, run.run_id, taken, rows_of)
+    inserted = _insert(rows.SAMPLES, run.run_id, taken, bulk.Rows(rows.sample_row, taken.records))
     new = [record for record in taken.records if record.identity in inserted.record_ids]
     failures = sum(isinstance(record, wire.SampleFailure) for record in new)
     answered = sum(record.count for record in new if isinstance(record, wire.SampleGroup))
@@ -203,16 +204,21 @@ def _insert(
     table: bulk.Table,
     owner: str,
     taken: Taken[Any],
-    rows_of: Sequence[tuple[Any, tuple[Any, ...]]],
+    rows_of: bulk.Rows,
     *,
     meanwhile: Callable[[], None] | None = None,
 ) -> bulk.Inserted:
-    """Insert records' rows; those of wrong clocks get what the clock said, and are looked up by identity alone."""
+    """Insert the rows of what was taken; those of wrong clocks get what the clock said, and are looked up by identity
+    alone."""
     reported_at = taken.reported_at
     if not reported_at:
-        return bulk.insert_once(table, [row for _, row in rows_of], are_new=taken.are_new, meanwhile=meanwhile)
+        return bulk.insert_once(table, rows_of, are_new=taken.are_new, meanwhile=meanwhile)
     known = _known_of_wrong_clocks(table, owner, list(reported_at))
-    values = [(*row[:-1], reported_at.get(record.identity)) for record, row in rows_of if record.identity not in known]
+    values = [
+        (*row[:-1], reported_at.get(record.identity))
+        for record, row in zip(taken.records, rows_of, strict=True)
+        if record.identity not in known
+    ]
     return bulk.insert_once(table, values)
 
 

@@ -6,7 +6,7 @@ there or not. It is written in the transaction that stores the records, so each 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -22,7 +22,7 @@ from telemetry_app.grouping import (
     MetricSpread,
     OperationGroup,
     OperationKey,
-    group_operations,
+    iterate_operations,
     merged,
     with_nonfinite,
 )
@@ -37,6 +37,9 @@ _VALUES = (
 )  # fmt: skip
 BATCHES_REMEMBERED = 64  # of one step and op, the newest: the ops of a batch are recorded together, or nearly
 _TABLE = Table(StepAggregate, ("run_id", "step", "operation", *_VALUES))
+_STORED = (
+    f"SELECT id, {', '.join(_TABLE.columns)} FROM {StepAggregate._meta.db_table} WHERE run_id = %s AND step = ANY(%s)"
+)
 _INSTANTS = frozenset({"first_enqueued_at", "started_at", "finished_at"})
 
 
@@ -45,7 +48,7 @@ class StepChanges:
     """What new records make of a run's steps: rows to add, packed, and groups to merge into rows that are there."""
 
     run_id: str
-    new_ids: Container[str] = frozenset()
+    records: Sequence[tuple[int, wire.OpRecord]] = ()
     added: list[bytes] = field(default_factory=list)
     both: dict[OperationKey, tuple[OperationGroup, OperationGroup]] = field(default_factory=dict)
 
@@ -55,21 +58,28 @@ def stored_groups(run_id: str, steps: Iterable[int]) -> dict[OperationKey, Opera
     wanted = list(set(steps))
     if not wanted:
         return {}
-    return groups_of(StepAggregate.objects.filter(run_id=run_id).extra(where=["step = ANY(%s)"], params=[wanted]))
+    return groups_of(StepAggregate.objects.raw(_STORED, [run_id, wanted]))
 
 
 def step_changes(
     run_id: str, numbered: Sequence[tuple[int, wire.OpRecord]], known: Mapping[OperationKey, OperationGroup]
 ) -> StepChanges:
-    """Count new op records, each with its step, in their steps, of which `known` is stored. Asks nobody.
+    """Count new op records, each once and with its step, in their steps, of which `known` is stored. Asks nobody.
 
     Records that were stored before must not be among them.
     """
-    unique = {record.identity: (step, record) for step, record in numbered}
-    new = group_operations(unique.values())
-    rows = [_row(run_id, key, group) for key, group in new.items() if key not in known]
-    both = {key: (known[key], new[key]) for key in new if key in known} if known else {}
-    return StepChanges(run_id, unique.keys(), list(bulk.packed(_TABLE, rows)), both)
+    changes = StepChanges(run_id, numbered)
+    changes.added = list(bulk.packed(_TABLE, _added(changes, known)))
+    return changes
+
+
+def _added(changes: StepChanges, known: Mapping[OperationKey, OperationGroup]) -> Iterator[tuple[Any, ...]]:
+    """Give a row for each group that is not stored yet, and keep those that are with what is stored."""
+    for key, group in iterate_operations(changes.records):
+        if key in known:
+            changes.both[key] = known[key], group
+        else:
+            yield _row(changes.run_id, key, group)
 
 
 def store_changes(changes: StepChanges) -> None:
@@ -80,7 +90,8 @@ def store_changes(changes: StepChanges) -> None:
     if changes.added:
         bulk.copy(_TABLE, changes.added)
     if changes.both:
-        _complete_from_rows(changes.run_id, changes.both, changes.new_ids)
+        new_ids = {record.identity for _, record in changes.records}
+        _complete_from_rows(changes.run_id, changes.both, new_ids)
         _update(changes.run_id, {key: merged(old, group) for key, (old, group) in changes.both.items()})
 
 

@@ -73,13 +73,19 @@ def test_what_our_workers_write_is_read_at_once() -> None:
     assert quick_parse.quick_operations(elements, RUN) == [carefully(element) for element in elements]
 
 
+def test_a_record_with_a_line_end_within_is_read_as_it_is() -> None:
+    elements = [FIRST[:-1] + b"\n}", SECOND]
+    assert quick_parse.quick_operations(elements, RUN) == [carefully(element) for element in elements]
+
+
 FIRST, SECOND = (encode_object(COMMON | {"id": f"trainer-a:{number}"}) for number in (1, 2))
 UNCOMMON = {
     "one that is none": [FIRST, b"{"],
     "one of another run": [FIRST, encode_object(COMMON | {"run_id": "run-b"})],
     "one with an instant that is rounded": [FIRST, encode_object(COMMON | {"at": 1_796_000_000.123_456_7})],
     "two in one element, and an element without any": [FIRST + b"\n" + SECOND, b""],
-    "one on two lines": [FIRST[:-1] + b"\n}"],
+    "two in one element, and one in two others": [FIRST + b"\n" + SECOND, FIRST[:-1] + b',"metrics":', b'{"kl":1}}'],
+    "one in two elements, and two in another": [FIRST[:-2] + b"}", b"}", FIRST + SECOND],
     "one that begins in one element and ends in the next": [FIRST[:-1] + b",", b'"step":1}'],
 }
 
