@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter
 
 from msgspec import Struct
@@ -19,6 +20,9 @@ from telemetry_app.step_numbers import number_steps
 from workers_client.wire import OPTIM_STEP, TRAINING_OPERATIONS, OpRecord, Status
 
 _at = attrgetter("at")
+_columns = attrgetter(
+    "status", "elapsed_seconds", "queue_seconds", "enqueued_at", "started_at", "at", "batch", "nonfinite", "metrics"
+)
 _FAILED, _CANCELLED = Status.FAILED.value, Status.CANCELLED.value
 _LARGEST = sys.float_info.max  # a sum of durations stops there: neither JSON nor PostgreSQL's JSON has infinity
 
@@ -253,26 +257,30 @@ def _operation_group(records: list[OpRecord]) -> OperationGroup:
     records.sort(key=_at)
     if len({record.at for record in records}) < len(records):
         records.sort(key=lambda record: (record.at, record.identity))
-    nonfinite: dict[str, int] = {}
-    for record in records:
-        for name in record.nonfinite:
-            nonfinite[name] = nonfinite.get(name, 0) + 1
-    batches = _batch_seconds(records)
-    alone = [record.elapsed_seconds for record in records if record.elapsed_seconds and record.batch is None]
-    statuses = [record.status for record in records]
+    statuses, took, queued, enqueued_at, started_at, at, batches, nonfinite, metrics = zip(
+        *map(_columns, records), strict=True
+    )
+    seconds_of = {} if batches.count(None) == len(batches) else _batch_seconds(batches, took)
+    if seconds_of:
+        took = tuple(seconds for seconds, batch in zip(took, batches, strict=True) if batch is None)
+    counts = Counter(chain.from_iterable(nonfinite)) if any(nonfinite) else {}
     return OperationGroup(
         len(records),
         statuses.count(_FAILED),
-        min(sum(alone) + sum(batches.values()), _LARGEST),
-        min(sum([record.queue_seconds for record in records if record.queue_seconds]), _LARGEST),
-        with_nonfinite(_spreads(records), nonfinite),
-        nonfinite,
+        min(sum(filter(None, took)) + sum(seconds_of.values()), _LARGEST),
+        min(sum(filter(None, queued)), _LARGEST),
+        with_nonfinite(_spreads(metrics, at), counts),
+        dict(counts),
         statuses.count(_CANCELLED),
-        min([record.enqueued_at for record in records if record.enqueued_at is not None], default=None),
-        min([record.at if record.started_at is None else min(record.started_at, record.at) for record in records]),
-        records[-1].at,
-        batches,
+        min(_told(enqueued_at), default=None),
+        min([at[0], *_told(started_at)]),
+        at[-1],
+        seconds_of,
     )
+
+
+def _told(values: tuple[float | None, ...]) -> Sequence[float]:
+    return values if None not in values else [value for value in values if value is not None]  # type: ignore[return-value]
 
 
 def _group_of_one(record: OpRecord) -> OperationGroup:
@@ -300,20 +308,20 @@ def with_nonfinite(metrics: Mapping[str, MetricSpread], names: Iterable[str]) ->
     return {**metrics, **{name: MetricSpread() for name in names if name not in metrics}} if names else metrics
 
 
-def _spreads(records: list[OpRecord]) -> Mapping[str, MetricSpread]:
-    """Return the spread of each metric over records, oldest first."""
-    names = list(records[0].metrics)
-    if [list(record.metrics) for record in records].count(names) == len(records):  # the usual case, much faster
-        count, at = len(records), records[-1].at
-        columns = list(zip(*[record.metrics.values() for record in records], strict=True))
+def _spreads(metrics: Sequence[Mapping[str, float]], at: Sequence[float]) -> Mapping[str, MetricSpread]:
+    """Return the spread of each metric over ops that ended `at`, oldest first."""
+    names = list(metrics[0])
+    if list(map(list, metrics)).count(names) == len(metrics):  # the usual case, much faster
+        count = len(metrics)
+        columns = list(zip(*[values.values() for values in metrics], strict=True))
         means = [sum(values) / count for values in columns]
         if math.isfinite(sum(means)):
             minima, maxima = list(map(min, columns)), list(map(max, columns))
-            return MetricColumns(names, count, minima, means, maxima, list(records[-1].metrics.values()), at)
+            return MetricColumns(names, count, minima, means, maxima, list(metrics[-1].values()), at[-1])
     spreads: dict[str, MetricSpread] = {}
-    for name in {name: None for record in records for name in record.metrics}:
-        having = [record for record in records if name in record.metrics]
-        spreads[name] = _spread([record.metrics[name] for record in having], having[-1].at)
+    for name in dict.fromkeys(chain.from_iterable(metrics)):
+        having = [(values[name], ended_at) for values, ended_at in zip(metrics, at, strict=True) if name in values]
+        spreads[name] = _spread([value for value, _ in having], having[-1][1])
     return spreads
 
 
@@ -325,13 +333,13 @@ def _spread(values: Sequence[float], last_at: float) -> MetricSpread:
     return MetricSpread(count, min(values), mean, max(values), values[-1], last_at)
 
 
-def _batch_seconds(records: list[OpRecord]) -> dict[str, float]:
+def _batch_seconds(batches: Iterable[str | None], seconds: Iterable[float | None]) -> dict[str, float]:
     """Return the seconds of each batch: those of its longest op."""
-    batches: dict[str, float] = {}
-    for record in records:
-        if record.batch is not None:
-            batches[record.batch] = max(batches.get(record.batch, 0.0), record.elapsed_seconds or 0.0)
-    return batches
+    longest: dict[str, float] = {}
+    for batch, took in zip(batches, seconds, strict=True):
+        if batch is not None:
+            longest[batch] = max(longest.get(batch, 0.0), took or 0.0)
+    return longest
 
 
 def _mean(mean: float, count: int, other: float, other_count: int) -> float:

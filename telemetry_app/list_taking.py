@@ -10,9 +10,11 @@ from typing import Any, Generic, TypeVar
 from telemetry_app import readers
 from telemetry_app.instants import from_unix
 from telemetry_app.models import ListCursor
+from telemetry_app.upserts import upsert
 from telemetry_app.wrong_clocks import by_receipt_time
 from workers_client import wire
 
+_STORED = f"SELECT * FROM {ListCursor._meta.db_table} WHERE list_key = ANY(%s)"
 WORKERS_KNOWN = 64  # workers whose highest number a cursor knows
 
 R = TypeVar("R", wire.OpRecord, wire.SampleRecord, wire.TurnRecord)
@@ -44,7 +46,7 @@ def cursors_of(*keys: str) -> list[ListCursor]:
 
     Whoever else takes the lists waits for the lock of their run or workload.
     """
-    stored = ListCursor.objects.in_bulk(keys)
+    stored = {cursor.list_key: cursor for cursor in ListCursor.objects.raw(_STORED, [list(keys)])}
     return [stored.get(key) or ListCursor(list_key=key) for key in keys]
 
 
@@ -83,7 +85,7 @@ def take_list(
         cursor.records_taken += len(records)
         cursor.highest_numbers = _highest(numbers, cursor.highest_numbers)
     cursor.moved_at = now
-    cursor.save(force_insert=cursor._state.adding)
+    upsert(cursor)
     return taken
 
 

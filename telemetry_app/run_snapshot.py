@@ -25,10 +25,13 @@ from telemetry_app.spans import seconds
 from telemetry_app.step_aggregates import StepChanges, step_changes, store_changes, stored_groups
 from telemetry_app.step_numbers import count_unstamped_steps, number_steps
 from telemetry_app.step_time_rows import are_steps_to_split, keep_step_times, parts_of
+from telemetry_app.upserts import upsert
 from telemetry_app.wrong_clocks import is_ahead
 from workers_client import wire
 
 DAY_SECONDS = 86_400
+# A query is built anew at each use, which takes as long as a hundred records do.
+_STORED = f"SELECT * FROM {Run._meta.db_table} WHERE run_id = %s"
 MOST = 2**63 - 1  # PostgreSQL's bigint: a total that others' numbers drive beyond stops there
 
 
@@ -68,7 +71,7 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
     with transaction.atomic():
         if not locks.take_until_commit(locks.run_lock(live.run_id)):
             return None
-        run = Run.objects.filter(run_id=live.run_id).first() or Run(
+        run = next(iter(Run.objects.raw(_STORED, [live.run_id])), None) or Run(
             run_id=live.run_id, first_seen_at=now, last_activity_at=_activity(live, now) or now
         )
         # Before the lists: what the ledger counts of records is then in them, or was.
@@ -96,10 +99,7 @@ def take_run(live: readers.LiveRun, verdict: RunVerdict, now: datetime) -> RunTa
         lags = [taken.lag_seconds for taken in (operations, samples) if taken.records]
         run.snapshot_lag_seconds = max(lags, default=0.0)
         run.snapshot_lag_records = len(operations.records) + len(samples.records)
-        if run._state.adding:
-            run.save(force_insert=True)
-        else:
-            run.save_measured()
+        upsert(run)
         growth.add_losses(
             malformed=operations.malformed_count + samples.malformed_count,
             missing=found_missing,
@@ -233,7 +233,7 @@ def _known_of_wrong_clocks(table: bulk.Table, owner: str, identities: Sequence[s
 
 
 def _ensure_partitions(table: bulk.Table, taken: Taken[Any]) -> None:
-    days = {int(record.at // DAY_SECONDS) for record in taken.records}
+    days = {record.at // DAY_SECONDS for record in taken.records}
     partitions.ensure_days(table.model, {from_unix(day * DAY_SECONDS).date() for day in days})
 
 

@@ -15,9 +15,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import DataError, IntegrityError, transaction
-from django.db.models import F, Value
-from django.db.models.functions import Greatest
+from django.db import DataError, IntegrityError, connection, transaction
 from django.utils import timezone
 
 from telemetry_app import partitions, readers
@@ -108,12 +106,12 @@ def begin(*, now: datetime | None = None) -> tuple[Execution, list[Part]]:
     try:
         parts, malformed_count = _plan(started_at, is_now=now is None)
     except Exception as error:
-        _finish(execution.pk, 0, error=_words_of(error))
+        _count_part(execution.pk, PartSummary(error=_words_of(error)), parts=0)
         raise
     execution.parts_open, execution.malformed_count = len(parts), malformed_count
     execution.save(update_fields=["parts_open", "malformed_count"])
     if not parts:
-        _finish(execution.pk, 0)
+        _count_part(execution.pk, PartSummary(), parts=0)
     return execution, parts
 
 
@@ -231,25 +229,25 @@ def _bounded(name: str, summary: PartSummary) -> Iterator[None]:
 
 # --- The execution --------------------------------------------------------------------------------------------
 _COUNTS = ("runs_count", "rows_written", "malformed_count", "missing_records", "skipped_runs", "failed_runs")
+_COUNT = f"""
+UPDATE {Execution._meta.db_table} SET
+    {", ".join(f"{name} = {name} + %({name})s" for name in _COUNTS)},
+    lag_seconds = greatest(lag_seconds, %(lag_seconds)s),
+    error = CASE WHEN error = '' THEN %(error)s ELSE error END,
+    parts_open = greatest(parts_open - %(parts)s, 0),
+    finished_at = CASE WHEN parts_open <= %(parts)s THEN coalesce(finished_at, %(now)s) ELSE finished_at END
+WHERE id = %(id)s
+"""
 
 
-def _count_part(execution_id: int, summary: PartSummary) -> None:
-    changes = {name: F(name) + getattr(summary, name) for name in _COUNTS}
-    if summary.lag_seconds is not None:
-        changes["lag_seconds"] = Greatest(F("lag_seconds"), Value(summary.lag_seconds))
-    Execution.objects.filter(pk=execution_id).update(**changes)
-    _finish(execution_id, 1, error=summary.error)
+def _count_part(execution_id: int, summary: PartSummary, *, parts: int = 1) -> None:
+    """Count what so many parts did, and finish the execution with its last one. The first error stays.
 
-
-def _finish(execution_id: int, parts: int, *, error: str = "") -> None:
-    """Say that so many parts ended, and finish the execution with its last one. The first error stays."""
-    found = Execution.objects.filter(pk=execution_id)
-    if error:
-        found.filter(error="").update(error=error)
-    if parts:
-        # A part whose task was delivered twice ends twice.
-        found.filter(parts_open__gt=0).update(parts_open=F("parts_open") - parts)
-    found.filter(parts_open=0, finished_at=None).update(finished_at=timezone.now())
+    A part whose task was delivered twice ends twice.
+    """
+    values = {name: getattr(summary, name) for name in (*_COUNTS, "lag_seconds", "error")}
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, values | {"id": execution_id, "parts": parts, "now": timezone.now()})
 
 
 def _words_of(error: BaseException) -> str:

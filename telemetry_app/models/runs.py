@@ -102,8 +102,3 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.run_id
-
-    def save_measured(self) -> None:
-        """Save all but what people edit: who does so while the run is taken would lose it."""
-        measured = [field.name for field in self._meta.concrete_fields if field.name not in EDITED_FIELDS]
-        self.save(update_fields=[name for name in measured if name != self._meta.pk.name])
