@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields
 from itertools import starmap
-from operator import attrgetter
 from typing import Annotated, Any, Literal, Optional
 
 from workers_client.wire_records import OpRecord
@@ -20,10 +19,11 @@ _NAMES = [field.name for field in fields(OpRecord)][:22]
 _KNOWN_NAMES_LIMIT = 4_096
 _ELEMENTS_AT_ONCE = 100  # what is made of so many fits into a processor's own cache
 _known_names: set[str] = set()  # metric names that were found good
-_values_of = attrgetter(*_NAMES)
-_run_of, _metrics_of, _nonfinite_of = map(attrgetter, ("run_id", "metrics", "nonfinite"))
+_INSTANTS = [_NAMES.index(name) for name in ("at", "started_at", "enqueued_at")]
+_RUN_ID, _METRICS, _NONFINITE = map(_NAMES.index, ("run_id", "metrics", "nonfinite"))
 _decode: Callable[[bytes | str], Any] | None = None
 _decode_lines: Callable[[bytes], list[Any]] | None = None
+_astuple: Callable[[Any], tuple[Any, ...]] = tuple
 
 
 def quick_operation(raw: bytes | str, run_id: str) -> OpRecord | None:
@@ -39,7 +39,7 @@ def quick_operation(raw: bytes | str, run_id: str) -> OpRecord | None:
         return None
     if not (_known_names.issuperset(common.metrics) or _are_names(common.metrics)):
         return None
-    return OpRecord(*_values_of(common))
+    return OpRecord(*_astuple(common))
 
 
 def quick_operations(elements: Sequence[bytes], run_id: str) -> list[OpRecord] | None:
@@ -65,24 +65,28 @@ def _some_operations(elements: Sequence[bytes], run_id: str) -> Iterable[OpRecor
         commons = _decode_lines(lines)
     except (ValueError, RecursionError):
         return None
-    if len(commons) != len(elements) or any(map(_nonfinite_of, commons)) or {*map(_run_of, commons)} != {run_id}:
+    if len(commons) != len(elements):
         return None
-    instants = [at for common in commons for at in (common.at, common.started_at, common.enqueued_at) if at is not None]
-    if [int(at * 1e6 + 0.5) / 1e6 for at in instants] != instants:
+    values = list(map(_astuple, commons))
+    columns = list(zip(*values, strict=True))
+    if {*columns[_RUN_ID]} != {run_id} or any(columns[_NONFINITE]):
+        return None
+    if not all(_are_common_instants(columns[place]) for place in _INSTANTS):
         return None
     if not (_is_plain(lines) or all(map(_has_common_texts, commons))):
         return None
-    names: set[str] = set().union(*map(_metrics_of, commons))
+    names: set[str] = set().union(*columns[_METRICS])
     if not (_known_names.issuperset(names) or _are_names(names)):
         return None
-    return starmap(OpRecord, map(_values_of, commons))
+    return starmap(OpRecord, values)
 
 
 def _load() -> Callable[[bytes | str], Any]:
     """Make the decoder at the first record: importing msgspec takes longer than the rest of the package."""
-    global _decode, _decode_lines
+    global _decode, _decode_lines, _astuple
     try:
         import msgspec
+        import msgspec.structs
     except ImportError:
         _decode = _refuse
         return _decode
@@ -112,7 +116,7 @@ def _load() -> Callable[[bytes | str], Any]:
         gc=False,
     )
     decoder = msgspec.json.Decoder(struct)
-    _decode, _decode_lines = decoder.decode, decoder.decode_lines
+    _decode, _decode_lines, _astuple = decoder.decode, decoder.decode_lines, msgspec.structs.astuple
     return _decode
 
 
@@ -128,6 +132,12 @@ def _has_common_instants(common: Any) -> bool:
         and (started_at is None or int(started_at * 1e6 + 0.5) / 1e6 == started_at)
         and (enqueued_at is None or int(enqueued_at * 1e6 + 0.5) / 1e6 == enqueued_at)
     )
+
+
+def _are_common_instants(column: Sequence[float | None]) -> bool:
+    """Return whether that is so of all of a column."""
+    instants = [at for at in column if at is not None]
+    return [int(at * 1e6 + 0.5) / 1e6 for at in instants] == instants
 
 
 # `wire_values.text` changes NUL and lone surrogates alone.
