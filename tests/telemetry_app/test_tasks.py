@@ -37,19 +37,19 @@ def many_runs(writer, count, *, at):
 
 
 def test_many_runs_are_left_to_tasks_on_any_worker_and_the_last_one_finishes(writer, queued):
-    many_runs(writer, 25, at=time.time())
+    many_runs(writer, 12, at=time.time())
     assert tasks.snapshot()["rows_written"] == 0
     parts = [(len(arguments[1]["run_ids"]), len(arguments[1]["split_run_ids"])) for arguments, _ in queued]
-    assert parts == [(10, 0), (10, 0), (5, 0), (0, 10), (0, 10), (0, 5)]  # all records before any step
+    assert parts == [(5, 0), (5, 0), (2, 0), (0, 5), (0, 5), (0, 2)]  # all records before any step
     assert all(options["expires"] >= tasks.PART_EXPIRES_SECONDS for _, options in queued)
     for arguments, _ in reversed(queued):
         execution = Execution.objects.get()
         assert execution.finished_at is None
         tasks.snapshot_part(*json.loads(json.dumps(arguments)))
     execution = Execution.objects.get()
-    assert (execution.parts_open, execution.rows_written, execution.runs_count) == (0, 25, 25)
+    assert (execution.parts_open, execution.rows_written, execution.runs_count) == (0, 12, 12)
     assert execution.finished_at is not None
-    assert Operation.objects.count() == 25
+    assert Operation.objects.count() == 12
 
 
 def test_a_run_without_records_is_judged_by_what_ops_take_in_runs_of_other_parts(writer, queued):
@@ -80,7 +80,7 @@ def test_a_part_that_is_delivered_twice_does_no_harm(writer, queued):
 
 
 def test_a_part_that_fails_is_counted_with_its_reason_and_the_others_stand(writer, queued, redis_out_later):
-    many_runs(writer, 25, at=time.time())
+    many_runs(writer, 12, at=time.time())
     tasks.snapshot()
     for arguments, _ in queued[:2]:
         tasks.snapshot_part(*arguments)
@@ -88,7 +88,7 @@ def test_a_part_that_fails_is_counted_with_its_reason_and_the_others_stand(write
     for arguments, _ in queued[2:]:
         tasks.snapshot_part(*arguments)
     execution = Execution.objects.get()
-    assert (execution.parts_open, execution.rows_written) == (0, 20)
+    assert (execution.parts_open, execution.rows_written) == (0, 10)
     assert execution.error.startswith("LiveDataUnavailableError")
 
 
