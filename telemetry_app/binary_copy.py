@@ -147,7 +147,7 @@ def _float_arrays(column: Column) -> Packed:
     return [_float_array(len(numbers))(numbers) for numbers in column]
 
 
-@lru_cache(1_024)
+@lru_cache(128)
 def _float_array(size: int) -> Callable[[Sequence[float]], bytes]:
     """Return what packs so many numbers; those of a row's metrics are as many as the row's before."""
     if not size:

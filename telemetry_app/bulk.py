@@ -6,7 +6,7 @@ COPY itself has no ON CONFLICT, and `bulk_create` is several times slower (`docs
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -52,7 +52,7 @@ class Table:
         return _types_of(self)
 
 
-class Rows(Collection[tuple[Any, ...]]):
+class Rows:
     """Rows made of columns of arguments when they are asked for: thousands at once leave no room in a core's cache."""
 
     def __init__(self, row_of: Callable[..., tuple[Any, ...]], *columns: Sequence[Any]) -> None:
@@ -65,13 +65,10 @@ class Rows(Collection[tuple[Any, ...]]):
     def __len__(self) -> int:
         return len(self._columns[0])
 
-    def __contains__(self, row: object) -> bool:
-        return any(each == row for each in self)
-
 
 def insert_once(
     table: Table,
-    rows: Collection[tuple[Any, ...]],
+    rows: Rows | Sequence[tuple[Any, ...]],
     *,
     are_new: bool = False,
     meanwhile: Callable[[], None] | None = None,
@@ -103,7 +100,7 @@ def _noting(rows: Iterable[tuple[Any, ...]], column: int, values: list[Any]) -> 
         yield row
 
 
-def _insert_staged(table: Table, rows: Collection[tuple[Any, ...]]) -> Inserted:
+def _insert_staged(table: Table, rows: Rows | Sequence[tuple[Any, ...]]) -> Inserted:
     staging = sql.Identifier(f"staging_{table.model._meta.db_table}")
     names = sql.SQL(", ").join(map(sql.Identifier, table.columns))
     at = table.columns.index("at")

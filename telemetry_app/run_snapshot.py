@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -164,11 +164,11 @@ def take_turns(workload: str, now: datetime) -> RunTaken | None:
 def _store_operations(run: Run, taken: Taken[wire.OpRecord], growth: Growth) -> int:
     steps_completed = run.steps_completed + count_unstamped_steps(taken.records)
     numbered = number_steps(taken.records, steps_completed=steps_completed)
-    steps, taken.records = [step for step, _ in numbered], [record for _, record in numbered]
+    steps, ordered = [step for step, _ in numbered], replace(taken, records=[record for _, record in numbered])
     known = stored_groups(run.run_id, steps)
     changes: list[StepChanges] = []
     inserted = _insert(
-        rows.OPERATIONS, run.run_id, taken, bulk.Rows(rows.operation_row, taken.records, steps),
+        rows.OPERATIONS, run.run_id, ordered, bulk.Rows(rows.operation_row, ordered.records, steps),
         meanwhile=lambda: changes.append(step_changes(run.run_id, numbered, known)),
     )  # fmt: skip
     new = numbered

@@ -23,10 +23,10 @@ def upsert(row: models.Model) -> None:
 
 @cache
 def _statement(model: type[models.Model]) -> str:
-    key = f'"{model._meta.pk.column}"'
-    names = [f'"{field.column}"' for field in model._meta.concrete_fields]
-    changed = [name for name in names if name != key and name.strip('"') not in EDITED_FIELDS]
+    quoted = {field: connection.ops.quote_name(field.column or "") for field in model._meta.concrete_fields}
+    changed = [name for field, name in quoted.items() if not field.primary_key and field.name not in EDITED_FIELDS]
     return (
-        f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
-        f" ON CONFLICT ({key}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in changed)}"
+        f"INSERT INTO {model._meta.db_table} ({', '.join(quoted.values())})"
+        f" VALUES ({', '.join(['%s'] * len(quoted))}) ON CONFLICT ({quoted[model._meta.pk]})"
+        f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in changed)}"
     )

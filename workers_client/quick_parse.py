@@ -116,7 +116,8 @@ def _load() -> Callable[[bytes | str], Any]:
         gc=False,
     )
     decoder = msgspec.json.Decoder(struct)
-    _decode, _decode_lines, _astuple = decoder.decode, decoder.decode_lines, msgspec.structs.astuple
+    # The one that says that all are there comes last: threads may read their first records at the same time.
+    _astuple, _decode_lines, _decode = msgspec.structs.astuple, decoder.decode_lines, decoder.decode
     return _decode
 
 

@@ -1,6 +1,7 @@
 """Move the metrics of step aggregates from JSON into arrays, which PostgreSQL reads and writes several times faster.
 
-Some thousand rows at a time, each in a transaction of its own, so that one that is stopped goes on where it was.
+Some thousand rows at a time, each in a transaction of its own. One that is stopped begins anew: programs of the version
+before may have changed the JSON meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UPDATE telemetry_app_stepaggregate kept SET
     END
 WHERE id BETWEEN %s AND %s AND metrics <> '{}'
 """
-_EMPTY = """
+_FILL_JSON = """
 UPDATE telemetry_app_stepaggregate kept SET metrics = (
     SELECT coalesce(jsonb_object_agg(name, CASE
         WHEN cardinality(metric_numbers) = cardinality(metric_names) THEN to_jsonb(metric_numbers[place])
@@ -64,6 +65,6 @@ class Migration(migrations.Migration):
     dependencies = [("telemetry_app", "0023_metric_arrays")]
 
     operations = [
-        migrations.RunPython(_in_parts(_FILL), _in_parts(_EMPTY)),
+        migrations.RunPython(_in_parts(_FILL), _in_parts(_FILL_JSON)),
         migrations.RemoveField("stepaggregate", "metrics"),
     ]
