@@ -70,6 +70,16 @@ def test_a_run_without_records_is_judged_by_what_ops_take_in_runs_of_other_parts
     assert Run.objects.get(run_id="young").state != "stuck"  # it would be after 60 s, and is after 300
 
 
+@pytest.mark.parametrize("oldest", ["run-00", "run-11"])
+def test_the_lag_of_an_execution_is_that_of_the_record_that_waited_longest(writer, queued, oldest):
+    writer.operations(op(at=time.time() - 50, id="w:0", run_id=oldest))
+    many_runs(writer, 12, at=time.time())
+    tasks.snapshot()
+    for arguments, _ in queued:
+        tasks.snapshot_part(*arguments)
+    assert 45 < Execution.objects.get().lag_seconds < 200
+
+
 def test_a_part_that_is_delivered_twice_does_no_harm(writer, queued):
     many_runs(writer, 25, at=time.time())
     tasks.snapshot()
